@@ -1,0 +1,3 @@
+"""
+Coordination of clustered Twisted applications on Consul.
+"""

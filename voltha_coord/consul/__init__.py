@@ -1,0 +1,3 @@
+"""
+Talking to Consul: transport, typed verbs, watches, transactions.
+"""

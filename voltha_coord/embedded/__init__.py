@@ -1,0 +1,3 @@
+"""
+An embedded Consul: its state machine, its HTTP face, its in-memory transport.
+"""

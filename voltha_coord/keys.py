@@ -1,0 +1,270 @@
+"""
+The key layout under a prefix, and what an id may look like.
+
+Pure.  DESIGN of the keys: one :class:`Keys` for one prefix gives every key and
+takes keys apart again; nothing else in the package concatenates keys.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+from attrs import field, frozen
+
+from .errors import ConfigurationError, InvalidIdError
+
+#: The default prefix, the original coordinator's.
+DEFAULT_PREFIX = "service/voltha"
+
+_ID_MAX = 200
+_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_ID_CHARACTER = re.compile(r"[A-Za-z0-9._-]")
+_PREFIX = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
+
+
+def _check(kind: str, value: str, parts: tuple[str, ...]) -> str:
+    if not value:
+        raise InvalidIdError(f"{kind}: must not be empty")
+    if len(value) > _ID_MAX:
+        raise InvalidIdError(
+            f"{kind} {value[:40]!r}…: {len(value)} characters, at most {_ID_MAX}"
+        )
+    for part in parts:
+        if part.startswith("."):
+            raise InvalidIdError(f"{kind} {value!r}: must not begin with a dot")
+        for character in part:
+            if not _ID_CHARACTER.fullmatch(character):
+                raise InvalidIdError(
+                    f"{kind} {value!r}: character {character!r} is not allowed "
+                    f"(allowed: A-Z a-z 0-9 . _ -)"
+                )
+    if not all(parts):
+        raise InvalidIdError(f"{kind} {value!r}: nothing stands beside the '@'")
+    return value
+
+
+def check_instance_id(value: str) -> str:
+    """
+    Give the instance id back if it can be one.
+
+    :raises InvalidIdError: naming the character that cannot stand in it.
+    """
+    return _check("instance id", value, (value,))
+
+
+def check_work_id(value: str) -> str:
+    """
+    Give the work id back if it can be one: like an instance id, and once ``@``.
+
+    :raises InvalidIdError: naming the character that cannot stand in it.
+    """
+    return _check("work id", value, tuple(value.split("@", 1)))
+
+
+def is_instance_id(value: str) -> bool:
+    """
+    Whether it can be an instance id.
+    """
+    return _ID.fullmatch(value) is not None
+
+
+def is_work_id(value: str) -> bool:
+    """
+    Whether it can be a work id.
+    """
+    if len(value) > _ID_MAX:
+        return False
+    name, at, domain = value.partition("@")
+    return is_instance_id(name) and (not at or is_instance_id(domain))
+
+
+def check_prefix(value: str) -> str:
+    """
+    Give the prefix back, without slashes at its ends, if it can be one.
+
+    :raises ConfigurationError: when it cannot.
+    """
+    if not _PREFIX.fullmatch(value):
+        raise ConfigurationError(
+            f"prefix: {value!r} is not a path of names of A-Z a-z 0-9 . _ - "
+            f"with single slashes between them"
+        )
+    return value
+
+
+def shown(key: str) -> str:
+    """
+    Give a key from outside as it may be logged: odd characters percent-encoded.
+    """
+    return quote(key, safe="/@:._-", errors="surrogateescape")
+
+
+@frozen
+class Keys:
+    """
+    Every key of one cluster.
+
+    :ivar prefix: without a slash at its end.
+    """
+
+    prefix: str = field(default=DEFAULT_PREFIX)
+
+    @property
+    def leader(self) -> str:
+        """
+        The key whose holder leads; its value is the holder's instance id.
+        """
+        return f"{self.prefix}/leader"
+
+    @property
+    def term(self) -> str:
+        """
+        The record of the term: who leads or led, under which session.
+        """
+        return f"{self.prefix}/term"
+
+    @property
+    def members(self) -> str:
+        """
+        The prefix of the member records, with its slash.
+        """
+        return f"{self.prefix}/members/"
+
+    @property
+    def work(self) -> str:
+        """
+        The prefix of the work items, with its slash.
+        """
+        return f"{self.prefix}/work/"
+
+    @property
+    def assignments(self) -> str:
+        """
+        The prefix of all assignments, with its slash.
+        """
+        return f"{self.prefix}/assignments/"
+
+    @property
+    def owners(self) -> str:
+        """
+        The prefix of the owner records, with its slash.
+        """
+        return f"{self.prefix}/owners/"
+
+    @property
+    def statuses(self) -> str:
+        """
+        The prefix of the members' status reports, with its slash.
+        """
+        return f"{self.prefix}/status/"
+
+    @property
+    def reports(self) -> str:
+        """
+        The prefix of what moves hand over, with its slash.
+        """
+        return f"{self.prefix}/reports/"
+
+    @property
+    def errors(self) -> str:
+        """
+        The prefix of why items do not run, with its slash.
+        """
+        return f"{self.prefix}/errors/"
+
+    @property
+    def lost(self) -> str:
+        """
+        The prefix of when members were first missed, with its slash.
+        """
+        return f"{self.prefix}/lost/"
+
+    @property
+    def intent(self) -> str:
+        """
+        The prefix of what operators want, with its slash.
+        """
+        return f"{self.prefix}/intent/"
+
+    @property
+    def freeze(self) -> str:
+        """
+        While this key exists, the leader plans nothing.
+        """
+        return f"{self.prefix}/intent/freeze"
+
+    @property
+    def locks(self) -> str:
+        """
+        The prefix of the named locks, with its slash.
+        """
+        return f"{self.prefix}/locks/"
+
+    def member(self, instance_id: str) -> str:
+        """
+        Give the key of a member record.
+        """
+        return f"{self.prefix}/members/{instance_id}"
+
+    def work_item(self, work_id: str) -> str:
+        """
+        Give the key of a work item.
+        """
+        return f"{self.prefix}/work/{work_id}"
+
+    def assignments_of(self, instance_id: str) -> str:
+        """
+        Give the prefix of a member's assignments, with its slash.
+        """
+        return f"{self.prefix}/assignments/{instance_id}/"
+
+    def assignment(self, instance_id: str, work_id: str) -> str:
+        """
+        Give the key of one assignment.
+        """
+        return f"{self.prefix}/assignments/{instance_id}/{work_id}"
+
+    def owner(self, work_id: str) -> str:
+        """
+        Give the key of an owner record.
+        """
+        return f"{self.prefix}/owners/{work_id}"
+
+    def status(self, instance_id: str, chunk: int) -> str:
+        """
+        Give the key of one chunk of a member's status report.
+        """
+        return f"{self.prefix}/status/{instance_id}/{chunk}"
+
+    def status_of(self, instance_id: str) -> str:
+        """
+        Give the prefix of a member's status report, with its slash.
+        """
+        return f"{self.prefix}/status/{instance_id}/"
+
+    def report(self, work_id: str) -> str:
+        """
+        Give the key of what a move of that item hands over.
+        """
+        return f"{self.prefix}/reports/{work_id}"
+
+    def error(self, work_id: str) -> str:
+        """
+        Give the key of why that item does not run.
+        """
+        return f"{self.prefix}/errors/{work_id}"
+
+    def node_intent(self, instance_id: str) -> str:
+        """
+        Give the key of what operators want of a member.
+        """
+        return f"{self.prefix}/intent/nodes/{instance_id}"
+
+    def probe(self, name: str) -> str:
+        """
+        Give a key that never exists under the prefix named ``name``.
+
+        A GET of it tells an empty listing (404) from a denied one (403).
+        """
+        return f"{self.prefix}/{name}/.probe"

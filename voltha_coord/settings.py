@@ -1,0 +1,198 @@
+"""
+Every timing and name of a Coordinator, with its default and its bounds.
+
+Pure: a frozen value that refuses combinations which leave no room.  All
+durations are float seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from attrs import Attribute, field, fields, frozen
+from attrs import evolve as evolve
+
+from .errors import ConfigurationError
+
+#: The original coordinator's steps between retries, in seconds.
+RETRY_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+#: Consul waits this many TTLs before it ends a session.
+CONSUL_TTL_MULTIPLIER = 2.0
+
+#: Consul caps the lock-delay at this many seconds.
+MAX_LOCK_DELAY = 60.0
+
+#: What a member does with its work when its lease ends.
+ISOLATION_MODES = ("stop", "keep", "takeover")
+
+
+def _seconds(low: float, high: float) -> Any:
+    def check(instance: Settings, attribute: Attribute[float], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigurationError(
+                f"{attribute.name}: {value!r} is not a number of seconds"
+            )
+        if not math.isfinite(value) or not low <= value <= high:
+            raise ConfigurationError(
+                f"{attribute.name}: {value} is not between {low:g} and {high:g} seconds"
+            )
+
+    return check
+
+
+def _prefix(instance: Settings, attribute: Attribute[str], value: object) -> None:
+    from .keys import check_prefix
+
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{attribute.name}: {value!r} is not a text")
+    check_prefix(value)
+
+
+def _timing(default: float, low: float, high: float, doc: str) -> Any:
+    return field(default=default, validator=_seconds(low, high), metadata={"doc": doc})
+
+
+def guard_seconds(duration: float) -> float:
+    """
+    Give by how much a lease is kept shorter than what Consul grants: clocks
+    that run apart by a percent, and the time of a last request.
+    """
+    return max(0.05, 0.02 * duration)
+
+
+@frozen(kw_only=True)
+class Settings:
+    """
+    How one Coordinator behaves.  Every field has a default that works.
+
+    :raises ConfigurationError: when a value, or a combination, leaves no room;
+        the text names the fields.
+    """
+
+    prefix: str = field(
+        default="service/voltha",
+        validator=_prefix,
+        metadata={"doc": "the keys of this cluster live under it"},
+    )
+    session_ttl: float = _timing(
+        15.0, 10.0, 86400.0, "TTL of the session; Consul ends it after twice that"
+    )
+    renew_interval: float = _timing(
+        3.0, 0.1, 3600.0, "between two renewals of the session"
+    )
+    renew_timeout: float = _timing(
+        2.0, 0.05, 60.0, "deadline of one renewal or one pass of the check"
+    )
+    lock_delay: float = _timing(
+        1.0, 0.0, MAX_LOCK_DELAY, "Consul's lock-delay after a session has ended"
+    )
+    failure_detection: float = _timing(
+        3.0, 0.0, 3600.0, "TTL of the liveness check; 0 is session TTL alone"
+    )
+    stop_grace: float | None = field(
+        default=None,
+        metadata={
+            "doc": "stopping work begins so long before the lease ends; "
+            "default a sixth of failure_detection (of session_ttl without check)"
+        },
+    )
+    node_health: bool = field(
+        default=False,
+        metadata={"doc": "bind Consul's serfHealth to the session as well"},
+    )
+    watch_wait: float = _timing(30.0, 1.0, 600.0, "how long one blocking query waits")
+    watch_margin: float = _timing(
+        5.0, 0.1, 60.0, "client deadline of a blocking query beyond wait x 17/16"
+    )
+    command_timeout: float = _timing(
+        10.0, 0.1, 600.0, "deadline of a read or write that answers at once"
+    )
+    connect_timeout: float = _timing(2.0, 0.05, 60.0, "deadline of a TCP or TLS set-up")
+    soak: float = _timing(
+        3.0, 0.0, 600.0, "quiet time after joins and changed work before a plan"
+    )
+    departed_soak: float = _timing(
+        0.5, 0.0, 600.0, "quiet time after a member left before a plan"
+    )
+    worker_soak: float = _timing(
+        0.5, 0.0, 600.0, "quiet time after changed assignments before acting"
+    )
+    resync_interval: float = _timing(
+        10.0, 1.0, 3600.0, "between a leader's consistent snapshots"
+    )
+    candidate_pause: float = _timing(
+        5.0, 0.0, 3600.0, "no candidate for so long after failing to establish a term"
+    )
+    drain_timeout: float = _timing(
+        10.0, 0.0, 3600.0, "bound of shutting down, all steps together"
+    )
+    isolation: str = field(
+        default="stop", metadata={"doc": "work of a member whose lease ended"}
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """
+        Check what depends on several fields.
+        """
+        if self.isolation not in ISOLATION_MODES:
+            raise ConfigurationError(
+                f"isolation: {self.isolation!r} is none of {', '.join(ISOLATION_MODES)}"
+            )
+        if self.stop_grace is not None:
+            _seconds(0.0, 3600.0)(self, fields(Settings).stop_grace, self.stop_grace)
+        ttl = self.session_ttl
+        need = 2 * self.renew_interval + self.grace + guard_seconds(ttl)
+        if need > ttl:
+            raise ConfigurationError(
+                f"session_ttl: {ttl:g} s leaves no room for two renewals "
+                f"(2 x renew_interval {self.renew_interval:g}), stop_grace "
+                f"{self.grace:g} and a guard of {guard_seconds(ttl):g}: "
+                f"at least {need:g} s are needed"
+            )
+        check = self.failure_detection
+        if check:
+            need = 2 * self.pass_interval + self.grace + guard_seconds(check)
+            if need > check:
+                raise ConfigurationError(
+                    f"failure_detection: {check:g} s leaves no room for two passes "
+                    f"(2 x {self.pass_interval:g}), stop_grace {self.grace:g} and a "
+                    f"guard of {guard_seconds(check):g}: at least {need:g} s are "
+                    f"needed"
+                )
+        if self.renew_timeout >= ttl:
+            raise ConfigurationError(
+                f"renew_timeout: {self.renew_timeout:g} s is not below session_ttl "
+                f"{ttl:g} s"
+            )
+
+    @property
+    def pass_interval(self) -> float:
+        """
+        Seconds between two passes of the liveness check; 0 without one.
+        """
+        return self.failure_detection / 3
+
+    @property
+    def grace(self) -> float:
+        """
+        Seconds before the end of the lease at which stopping work begins.
+        """
+        if self.stop_grace is not None:
+            return self.stop_grace
+        return (self.failure_detection or self.session_ttl) / 6
+
+    @property
+    def watch_deadline(self) -> float:
+        """
+        Seconds a blocking query may take: Consul adds up to wait / 16.
+        """
+        return self.watch_wait * 17 / 16 + self.watch_margin
+
+    @property
+    def detection_bound(self) -> float:
+        """
+        Seconds in which the death of a process is noticed by Consul.
+        """
+        return self.failure_detection or CONSUL_TTL_MULTIPLIER * self.session_ttl
