@@ -1,0 +1,3 @@
+"""
+The voltha-coordctl command.
+"""
