@@ -1,0 +1,3 @@
+"""
+Tests of voltha_coord, run by trial against the installed package.
+"""

@@ -1,0 +1,3 @@
+"""
+What several test modules use: fakes, and the reporter that counts.
+"""
