@@ -15,6 +15,16 @@ from attrs import field, frozen
 from twisted.internet.defer import Deferred
 from zope.interface import Interface
 
+from ..errors import ConsulUnavailable
+
+
+class NotConnected(ConsulUnavailable):
+    """
+    There was no connection to the agent, so nothing was sent: refused, not
+    resolvable, not trusted.  Unlike its siblings this one says that Consul
+    did not apply the request.
+    """
+
 
 class Lane(Enum):
     """
@@ -79,7 +89,8 @@ class ITransport(Interface):
         Send a request.
 
         The Deferred fires with the :class:`Response`, whatever its status, or
-        fails with ``ConsulUnavailable`` (no complete HTTP answer),
+        fails with ``NotConnected`` (nothing was sent),
+        ``ConsulUnavailable`` (no complete HTTP answer),
         ``RequestTimedOut`` (``deadline`` seconds passed) or, when it is
         cancelled, ``CancelledError``.  Nothing else.  A request that failed or
         was cancelled leaves no open connection behind; whether Consul applied

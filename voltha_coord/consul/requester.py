@@ -1,0 +1,165 @@
+"""
+Every request to Consul passes here: token, datacenter, agents in turn, errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+
+import structlog
+from attrs import evolve
+from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks
+
+from .._types import Steps
+from ..errors import AccessDenied, ConsulError, ConsulUnavailable
+from .classify import error_of
+from .token import TokenSource
+from .transport import ITransport, NotConnected, Request, Response
+
+log = structlog.get_logger(__name__)
+
+#: So many requests in a row without an answer, and the next agent is tried.
+#: One alone proves little: agents hold requests for 7 s while the servers have
+#: no leader, and a member's liveness check lives on the agent it leaves.
+SILENT_REQUESTS = 3
+
+#: What is told of every outcome: whether Consul itself answered, the error if
+#: there was one, and how many seconds it took.
+OnOutcome = Callable[[bool, ConsulError | None, float], None]
+
+
+def _unobserved(ok: bool, error: ConsulError | None, seconds: float) -> None:
+    """
+    Tell nobody.
+    """
+
+
+class Requester:
+    """
+    Sends requests to the first of several agents that can be reached, and
+    stays with it.
+
+    :param transports: one for each agent, in order of preference.
+    :param token: where the ACL token comes from.
+    :param datacenter: sent as ``dc``, unless a request names one.
+    :param namespace: sent as ``ns``, unless a request names one.
+    :param headers: sent with every request (a proxy's authorization).
+    :param on_outcome: told of every outcome but a cancelled request.
+    :param now: a steady clock in seconds, for ``on_outcome``.
+    """
+
+    def __init__(
+        self,
+        transports: Sequence[ITransport],
+        *,
+        token: TokenSource | None = None,
+        datacenter: str | None = None,
+        namespace: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        on_outcome: OnOutcome = _unobserved,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        if not transports:
+            raise ValueError("no transport to any agent")
+        self._transports = tuple(transports)
+        self._token = TokenSource() if token is None else token
+        self._headers = dict(headers or {})
+        self._places = tuple(
+            (name, value)
+            for name, value in (("dc", datacenter), ("ns", namespace))
+            if value
+        )
+        self._on_outcome = on_outcome
+        self._now = now
+        self._current = 0
+        self._silent = 0
+
+    @property
+    def address(self) -> str:
+        """
+        The agent that requests go to at the moment, for people.
+        """
+        return str(self._transports[self._current])
+
+    @property
+    def token(self) -> TokenSource:
+        """
+        Where the token comes from.
+        """
+        return self._token
+
+    @inlineCallbacks
+    def request(self, request: Request) -> Steps[Response]:
+        """
+        Send a request; give Consul's answer if it is 2xx or 404.
+
+        A 403 is asked once more when the token file holds another token by
+        then; Consul had applied nothing.
+
+        :raises ConsulError: whatever else it was, typed; never anything else.
+        """
+        try:
+            response: Response = yield self._attempt(request)
+        except AccessDenied:
+            if "X-Consul-Token" in request.headers or not self._token.refresh():
+                raise
+            log.info("token-file-reread")
+            response = yield self._attempt(request)
+        return response
+
+    @inlineCallbacks
+    def _attempt(self, request: Request) -> Steps[Response]:
+        agent = self._current
+        sent = self._now()
+        try:
+            response: Response = yield self._transports[agent].request(
+                self._dressed(request)
+            )
+        except ConsulUnavailable as error:
+            self._went_unanswered(agent, error)
+            self._on_outcome(False, error, self._now() - sent)
+            raise
+        if agent == self._current:
+            self._silent = 0
+        found = error_of(response)
+        answered = not isinstance(found, ConsulUnavailable)
+        self._on_outcome(answered, found, self._now() - sent)
+        if found is not None:
+            raise found
+        return response
+
+    def _dressed(self, request: Request) -> Request:
+        headers = {**self._headers, **request.headers}
+        token = self._token.value
+        if token is not None:
+            headers.setdefault("X-Consul-Token", token)
+        params = request.params
+        if self._places:
+            named = {name for name, _ in params}
+            params += tuple(pair for pair in self._places if pair[0] not in named)
+        elif not headers:
+            return request
+        return evolve(request, headers=headers, params=params)
+
+    def _went_unanswered(self, agent: int, error: ConsulUnavailable) -> None:
+        if agent != self._current or len(self._transports) == 1:
+            return
+        self._silent += 1
+        if self._silent < SILENT_REQUESTS and not isinstance(error, NotConnected):
+            return
+        left = self.address
+        self._current = (agent + 1) % len(self._transports)
+        self._silent = 0
+        log.warning(
+            "consul-agent-switched", left=left, to=self.address, error=str(error)
+        )
+
+    def close(self) -> Deferred[None]:
+        """
+        Close every transport.  Fires when all are closed; never fails.
+        """
+        closing = DeferredList(
+            [transport.close() for transport in self._transports], consumeErrors=True
+        )
+        return closing.addCallback(lambda _: None)
