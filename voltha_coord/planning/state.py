@@ -1,0 +1,228 @@
+"""
+The state of a cluster, as a planner sees it.
+
+A leader reads one :class:`Snapshot`, all prefixes at one moment, and makes one
+:class:`ClusterState` of it.  Whatever lies under the prefixes gives a state:
+what cannot be taken in is listed, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from ..keys import Keys, is_instance_id, is_work_id, shown
+from ..records import Member, OwnerRecord, RecordError, WorkItem
+
+if TYPE_CHECKING:
+    from ..consul.model import Entry
+
+#: What an operator may want of a member (``intent/nodes/<id>``).  Under either
+#: it takes no work and what it has moves away.
+MAINTENANCE = "maintenance"
+LEAVE = "leave"
+
+
+@frozen
+class Snapshot:
+    """
+    What Consul held under each prefix at one moment, in key order.
+
+    :ivar now: when it was read, on the lease clock, in seconds.
+    """
+
+    keys: Keys = field(factory=Keys)
+    now: float = 0.0
+    members: Sequence[Entry] = ()
+    work: Sequence[Entry] = ()
+    assignments: Sequence[Entry] = ()
+    owners: Sequence[Entry] = ()
+    intent: Sequence[Entry] = ()
+
+
+@frozen
+class ClusterState:
+    """
+    All a planner may look at.
+
+    :ivar now: the time, on the lease clock, in seconds.
+    :ivar members: the live members, by id; see :attr:`Member.live`.
+    :ivar work: what is to be run: the values, by work id.
+    :ivar assignments: who is to run what as last decided: the values, by
+        member (alive or not), then by work id.
+    :ivar owners: who runs what, by work id.
+    :ivar owner_entries: the keys of ``owners``, for their indexes.
+    :ivar node_intents: what operators want of members, by id.
+    :ivar relocations: where operators want items, by work id; empty for any
+        other place.
+    :ivar frozen: operators want nothing to be planned.
+    :ivar stray: keys that cannot be ours (illegal ids, foreign depth), as they
+        may be shown.  They are neither planned nor touched.
+    :ivar problems: what is wrong with values, by key.
+    """
+
+    now: float = 0.0
+    members: Mapping[str, Member] = field(factory=dict)
+    work: Mapping[str, bytes] = field(factory=dict)
+    assignments: Mapping[str, Mapping[str, bytes]] = field(factory=dict)
+    owners: Mapping[str, OwnerRecord] = field(factory=dict)
+    owner_entries: Mapping[str, Entry] = field(factory=dict)
+    node_intents: Mapping[str, str] = field(factory=dict)
+    relocations: Mapping[str, str] = field(factory=dict)
+    frozen: bool = False
+    stray: tuple[str, ...] = ()
+    problems: Mapping[str, str] = field(factory=dict)
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot) -> ClusterState:
+        """
+        Take apart what was read.  Never raises, whatever it holds.
+        """
+        reading = _Reading(snapshot.keys)
+        members = reading.members(snapshot.members)
+        work = {
+            name: entry.value
+            for name, entry in reading.by_work(snapshot.keys.work, snapshot.work)
+        }
+        assignments = reading.assignments(snapshot.assignments, work)
+        owner_entries = dict(reading.by_work(snapshot.keys.owners, snapshot.owners))
+        owners = reading.owners(owner_entries)
+        node_intents, relocations, frozen = reading.intent(snapshot.intent)
+        return cls(
+            now=snapshot.now,
+            members=members,
+            work=work,
+            assignments=assignments,
+            owners=owners,
+            owner_entries=owner_entries,
+            node_intents=node_intents,
+            relocations=relocations,
+            frozen=frozen,
+            stray=tuple(reading.stray),
+            problems=reading.problems,
+        )
+
+    def item(self, work: str) -> WorkItem:
+        """
+        Give a work item, read.
+
+        :raises KeyError: when there is none of that id.
+        """
+        return WorkItem.from_value(work, self.work[work])
+
+    @property
+    def receivers(self) -> dict[str, float]:
+        """
+        The members that may be given work, in order of their ids, with their
+        weights: all but those that leave, that operators want away, and those
+        of weight 0.
+        """
+        return {
+            name: member.weight
+            for name, member in sorted(self.members.items())
+            if member.weight > 0
+            and not member.leaving
+            and name not in self.node_intents
+        }
+
+
+class _Reading:
+    """
+    Takes keys and values apart, and lists what it could not use.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self.stray: list[str] = []
+        self.problems: dict[str, str] = {}
+
+    def members(self, entries: Sequence[Entry]) -> dict[str, Member]:
+        members = {}
+        for entry in entries:
+            try:
+                member = Member.from_entry(entry, self._keys)
+            except RecordError as error:
+                self.stray.append(error.key)
+                continue
+            if member.problem:
+                self.problems[entry.key] = member.problem
+            if member.live:
+                members[member.id] = member
+        return members
+
+    def by_work(
+        self, prefix: str, entries: Sequence[Entry]
+    ) -> Iterator[tuple[str, Entry]]:
+        start = len(prefix)
+        for entry in entries:
+            name = entry.key[start:]
+            if is_work_id(name):
+                yield name, entry
+            else:
+                self.stray.append(shown(entry.key))
+
+    def assignments(
+        self, entries: Sequence[Entry], known: Mapping[str, bytes]
+    ) -> dict[str, dict[str, bytes]]:
+        start = len(self._keys.assignments)
+        assignments: dict[str, dict[str, bytes]] = {}
+        for entry in entries:
+            member, _, work = entry.key[start:].partition("/")
+            mine = assignments.get(member)
+            if mine is None:
+                if not is_instance_id(member) or not is_work_id(work):
+                    self.stray.append(shown(entry.key))
+                    continue
+                mine = assignments[member] = {}
+            if work in known or is_work_id(work):
+                mine[work] = entry.value
+            else:
+                self.stray.append(shown(entry.key))
+        return assignments
+
+    def owners(self, entries: Mapping[str, Entry]) -> dict[str, OwnerRecord]:
+        # All items of one member have the same owner record, byte for byte.
+        read: dict[bytes, OwnerRecord | None] = {}
+        owners = {}
+        for work, entry in entries.items():
+            if entry.value not in read:
+                try:
+                    read[entry.value] = OwnerRecord.from_entry(entry)
+                except RecordError as error:
+                    read[entry.value] = None
+                    self.problems[entry.key] = error.reason
+            record = read[entry.value]
+            if record is not None:
+                owners[work] = record
+        return owners
+
+    def intent(
+        self, entries: Sequence[Entry]
+    ) -> tuple[dict[str, str], dict[str, str], bool]:
+        start = len(self._keys.intent)
+        nodes: dict[str, str] = {}
+        relocations: dict[str, str] = {}
+        frozen = False
+        for entry in entries:
+            what, _, name = entry.key[start:].partition("/")
+            text = entry.value.decode("utf-8", errors="replace").strip()
+            if entry.key == self._keys.freeze:
+                frozen = True
+            elif what == "nodes" and is_instance_id(name):
+                if text in (MAINTENANCE, LEAVE):
+                    nodes[name] = text
+                else:
+                    self._refuse(entry, f"neither {MAINTENANCE} nor {LEAVE}")
+            elif what == "relocations" and is_work_id(name):
+                if not text or is_instance_id(text):
+                    relocations[name] = text
+                else:
+                    self._refuse(entry, "neither empty nor an instance id")
+            else:
+                self.stray.append(shown(entry.key))
+        return nodes, relocations, frozen
+
+    def _refuse(self, entry: Entry, reason: str) -> None:
+        self.problems[entry.key] = f"the value is {reason}"
