@@ -1,0 +1,201 @@
+"""
+What the doctor thinks of the keys of a cluster.  Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ..keys import Keys, shown
+from .agent import numbers
+from .findings import Finding, named, ok, warn, wrong
+from .view import View
+
+#: What Consul 1.21.5 took as the name of a key; later ones take more again.
+_NAMES_OF_1_21_5 = re.compile(r"[a-zA-Z0-9,_./\-?&=]+")
+_STRICT_VERSION = (1, 21, 5)
+
+#: The names under the prefix that this package knows.
+_KNOWN = (
+    "leader",
+    "term",
+    "members",
+    "work",
+    "assignments",
+    "owners",
+    "status",
+    "reports",
+    "errors",
+    "lost",
+    "intent",
+    "locks",
+    "applease",
+)
+
+
+def of_cluster(
+    view: View, names: Iterable[str], version: str | None = None
+) -> Iterator[Finding]:
+    """
+    Give the findings about the keys.
+
+    :param names: all keys under the prefix.
+    :param version: Consul's, when known.
+    """
+    names = tuple(names)
+    yield from _members(view)
+    yield _leader(view)
+    yield from _term(view)
+    yield from _owners(view)
+    yield _work(view)
+    yield from _values(view)
+    yield from _strays(view)
+    yield from _names(view.keys, names, version)
+
+
+def _members(view: View) -> Iterator[Finding]:
+    dead = [id for id, member in view.members.items() if not member.live]
+    foreign = [id for id, member in view.live.items() if member.foreign]
+    yield ok("members", f"{len(view.live)}: {named(view.live) or 'none'}")
+    if dead:
+        yield wrong(
+            "members",
+            f"no session holds {named(dead)}: nobody is there",
+            f"consul kv delete {view.keys.members}{min(dead)}",
+        )
+    if foreign:
+        yield warn(
+            "members",
+            f"of the 2016 original: {named(foreign)}",
+            "they own nothing and write unfenced: no guarantee covers them; upgrade",
+        )
+
+
+def _leader(view: View) -> Finding:
+    if view.leader_id is not None:
+        return ok("leader", view.leader_id)
+    if view.leader is not None:
+        return wrong(
+            "leader",
+            f"the leader key says {view.leader.value[:200].decode('utf-8', 'replace')}"
+            ", but no session holds it",
+            f"candidates take it; if not: consul kv delete {view.keys.leader}",
+        )
+    if not any(member.can_lead for member in view.live.values()):
+        return ok("leader", "none, and nobody who could be")
+    return wrong(
+        "leader",
+        "none, though there are members",
+        "look again in some seconds; then see the members' logs",
+    )
+
+
+def _term(view: View) -> Iterator[Finding]:
+    leader, term = view.leader, view.term
+    if leader is None or leader.session is None:
+        if term is not None and not term.released:
+            yield ok("term", f"{term.holder} led last, and has not released it")
+        return
+    if term is not None and term.session == leader.session:
+        yield ok("term", f"fencing token {term.token}, {term.seq} transactions")
+        return
+    member = view.members.get(view.leader_id or "")
+    if member is not None and member.foreign:
+        yield warn(
+            "term",
+            f"the leader {member.id} is an original: it writes no term, no fence",
+            "upgrade it; until then its writes may land late",
+        )
+        return
+    holder = "nobody" if term is None else term.holder
+    yield wrong(
+        "term",
+        f"{view.leader_id} holds the leader key, the term is {holder}'s",
+        "a new leader waits for the old session's end, a session TTL at most; "
+        "then see its log",
+    )
+
+
+def _owners(view: View) -> Iterator[Finding]:
+    lost = [
+        item.id
+        for item in view.items.values()
+        if item.owner is not None and not view.answers(item.owner)
+    ]
+    if not lost:
+        yield ok("owners", f"{sum(i.owner is not None for i in view.items.values())}")
+        return
+    yield wrong(
+        "owners",
+        f"nobody answers for {len(lost)}: {named(lost)}",
+        "the leader clears them a session TTL after their owner; if they stay, "
+        "see the leader's log",
+    )
+
+
+def _work(view: View) -> Finding:
+    wanted = [item for item in view.items.values() if item.wanted]
+    running = sum(map(view.running, wanted))
+    found = f"{len(wanted)} wanted, {running} running"
+    troubled = {item.id: view.trouble(item) for item in view.items.values()}
+    troubled = {id: text for id, text in troubled.items() if text}
+    if not troubled:
+        return ok("work", found)
+    first = min(troubled)
+    return wrong(
+        "work",
+        f"{found}; {len(troubled)} in trouble: {first}: {troubled[first]}",
+        "voltha-coordctl assignments --wrong lists them",
+    )
+
+
+def _values(view: View) -> Iterator[Finding]:
+    if view.unreadable:
+        first = min(view.unreadable)
+        yield warn(
+            "values",
+            f"{len(view.unreadable)} unreadable: {first}: {view.unreadable[first]}",
+            "defaults stand in; write it again",
+        )
+
+
+def _names(
+    keys: Keys, names: tuple[str, ...], version: str | None
+) -> Iterator[Finding]:
+    place = keys.prefix + "/"
+    if keys.freeze in names:
+        yield warn(
+            "freeze",
+            "the leader plans nothing while the freeze key exists",
+            f"consul kv delete {keys.freeze}",
+        )
+    others = {
+        name.removeprefix(place).split("/")[0]
+        for name in names
+        if name.removeprefix(place).split("/")[0] not in _KNOWN
+    }
+    if others:
+        yield ok("other keys", f"left alone: {named({shown(n) for n in others})}")
+    refused = [
+        shown(name)
+        for name in names
+        if not _NAMES_OF_1_21_5.fullmatch(name) or ".." in name
+    ]
+    if refused:
+        now = version is not None and numbers(version) == _STRICT_VERSION
+        yield (wrong if now else warn)(
+            "key names",
+            f"Consul 1.21.5 refuses {len(refused)}: {named(refused)}",
+            "skip that version (1.21.6 takes '@'), or rename them",
+        )
+
+
+def _strays(view: View) -> Iterator[Finding]:
+    if view.strays:
+        first = min(view.strays)
+        yield warn(
+            "stray keys",
+            f"{len(view.strays)}: {named(view.strays)} ({view.strays[first]})",
+            "nobody reads them; delete them if they are a slip",
+        )

@@ -1,0 +1,82 @@
+"""
+What the doctor says: one finding, one line, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from attrs import frozen
+
+#: So many of a long list are named; the rest is counted.
+MOST_NAMES = 3
+
+
+class Level(Enum):
+    """
+    How bad a finding is.
+    """
+
+    OK = "ok"
+    #: It works, but not as well as it could, or not for ever.
+    WARN = "warn"
+    #: Something does not work; the command exits 1.
+    WRONG = "wrong"
+
+
+@frozen
+class Finding:
+    """
+    One thing looked at.
+
+    :ivar check: what was looked at, in one word or two.
+    :ivar found: what was seen.
+    :ivar advice: what to do; empty when there is nothing to do.
+    """
+
+    level: Level
+    check: str
+    found: str
+    advice: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """
+        Give the finding as the ``--json`` document has it.
+        """
+        return {
+            "level": self.level.value,
+            "check": self.check,
+            "found": self.found,
+            "advice": self.advice,
+        }
+
+
+def ok(check: str, found: str) -> Finding:
+    """
+    Give a finding that asks for nothing.
+    """
+    return Finding(Level.OK, check, found)
+
+
+def warn(check: str, found: str, advice: str) -> Finding:
+    """
+    Give a finding that asks to be thought about.
+    """
+    return Finding(Level.WARN, check, found, advice)
+
+
+def wrong(check: str, found: str, advice: str) -> Finding:
+    """
+    Give a finding that asks to be acted upon.
+    """
+    return Finding(Level.WRONG, check, found, advice)
+
+
+def named(names: Collection[str]) -> str:
+    """
+    Give the first few of some names, and how many more there are.
+    """
+    first = sorted(names)[:MOST_NAMES]
+    more = len(names) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more else "")

@@ -1,0 +1,171 @@
+"""
+A cluster as its keys show it: who leads, who is there, how each item fares.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, field, frozen
+
+from ..consul.model import Entry
+from ..keys import Keys
+from ..records import (
+    PREPARE,
+    START,
+    Assignment,
+    Member,
+    OwnerRecord,
+    TermRecord,
+    WorkItem,
+    WorkStatus,
+)
+
+#: What a running item's owner reports of it.
+RUNNING = "running"
+
+
+@define
+class Item:
+    """
+    All that the keys say about one work item.
+
+    :ivar work: the item as it is wanted, ``None`` when it is not.
+    :ivar assignments: one for each member it is assigned to.
+    :ivar owner: who holds its owner record.
+    :ivar reports: what members report of it, by member.
+    :ivar error: why it is not placed or not running, in the cluster's words.
+    """
+
+    id: str
+    work: WorkItem | None = None
+    assignments: list[Assignment] = field(factory=list)
+    owner: OwnerRecord | None = None
+    reports: dict[str, WorkStatus] = field(factory=dict)
+    error: str | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """
+        Whether it is to run.
+        """
+        return self.work is not None and self.work.order == START
+
+    @property
+    def assigned_to(self) -> str | None:
+        """
+        The member that is to run it; during a prepared move the one it is on.
+        """
+        settled = [a.member for a in self.assignments if a.phase != PREPARE]
+        chosen = settled or [a.member for a in self.assignments]
+        return chosen[0] if chosen else None
+
+    @property
+    def report(self) -> WorkStatus | None:
+        """
+        What its owner reports of it; without an owner, the assigned member.
+        """
+        reporter = self.assigned_to if self.owner is None else self.owner.owner
+        return None if reporter is None else self.reports.get(reporter)
+
+
+@frozen
+class View:
+    """
+    One look at a cluster.
+
+    :ivar leader: the leader key, ``None`` when it is missing.
+    :ivar term: the term record, ``None`` when it is missing or unreadable.
+    :ivar members: by id, dead entries included.
+    :ivar items: by work id.
+    :ivar strays: keys nobody will ever use, and why.
+    :ivar unreadable: keys whose value is not what belongs there, and why.
+    """
+
+    keys: Keys
+    leader: Entry | None = None
+    term: TermRecord | None = None
+    members: Mapping[str, Member] = field(factory=dict)
+    items: Mapping[str, Item] = field(factory=dict)
+    strays: Mapping[str, str] = field(factory=dict)
+    unreadable: Mapping[str, str] = field(factory=dict)
+
+    @property
+    def leader_id(self) -> str | None:
+        """
+        Who leads: the value of the leader key while a session holds it.
+        """
+        if self.leader is None or self.leader.session is None:
+            return None
+        return self.leader.value.decode("utf-8", "replace")
+
+    @property
+    def fencing_token(self) -> int | None:
+        """
+        The token of the term, ``None`` when the leader wrote no term.
+        """
+        if self.leader is None or self.term is None:
+            return None
+        return self.term.token if self.term.session == self.leader.session else None
+
+    @property
+    def live(self) -> dict[str, Member]:
+        """
+        The members whose session lives.
+        """
+        return {id: member for id, member in self.members.items() if member.live}
+
+    def answers(self, owner: OwnerRecord) -> bool:
+        """
+        Whether the very member of an owner record is there.
+        """
+        member = self.members.get(owner.owner)
+        return member is not None and member.session == owner.session
+
+    def running(self, item: Item) -> bool:
+        """
+        Whether its owner is there and reports to run it.
+        """
+        if item.owner is None or not self.answers(item.owner):
+            return False
+        report = item.reports.get(item.owner.owner)
+        return report is not None and report.state == RUNNING
+
+    def trouble(self, item: Item) -> str:
+        """
+        Say what is wrong with an item; empty when nothing is.
+        """
+        return _trouble(self, item)
+
+
+def _trouble(view: View, item: Item) -> str:
+    if item.error:
+        return item.error
+    owner = item.owner
+    if owner is not None and not view.answers(owner):
+        return f"owned by {owner.owner}, which is gone"
+    places = [a.member for a in item.assignments if a.phase != PREPARE]
+    if not item.wanted:
+        if owner is not None:
+            return f"not wanted, still owned by {owner.owner}"
+        return f"not wanted, still assigned to {places[0]}" if places else ""
+    if not places:
+        return "not assigned"
+    if len(places) > 1:
+        return f"assigned to {' and '.join(places)}"
+    member = view.members.get(places[0])
+    if member is None or not member.live:
+        return f"assigned to {places[0]}, which is no member"
+    if owner is None:
+        # The original's members own nothing, and report nothing.
+        return "" if member.foreign else "not taken yet"
+    if owner.owner != places[0]:
+        return f"still owned by {owner.owner}"
+    report = item.reports.get(owner.owner)
+    if report is None:
+        return "not reported"
+    if report.state != RUNNING or report.error:
+        return report.error or f"is {report.state}"
+    return ""
