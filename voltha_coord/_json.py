@@ -20,6 +20,9 @@ from .keys import shown
 #: No number that means anything here is larger: Raft indexes are 64-bit.
 MOST = 2**64 - 1
 
+#: Objects and lists may stand in one another so often.
+MAX_DEPTH = 64
+
 
 class RecordError(CoordinationError, ValueError):
     """
@@ -46,14 +49,29 @@ def _no_constant(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
 
 
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return False
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(level)
+
+
 def parse(key: str, raw: bytes) -> Any:
     """
     Give what the bytes mean.
 
-    :raises RecordError: when they are not JSON in UTF-8.
+    :raises RecordError: when they are not JSON in UTF-8, or are nested so
+        deeply that writing them back could fail.
     """
     try:
-        return json.loads(
+        value = json.loads(
             raw.decode("utf-8"), parse_float=_finite, parse_constant=_no_constant
         )
     except UnicodeDecodeError:
@@ -62,6 +80,9 @@ def parse(key: str, raw: bytes) -> Any:
         raise RecordError(key, "the value is nested too deeply") from None
     except ValueError as error:
         raise RecordError(key, f"the value is not JSON ({error})") from None
+    if raw.count(b"[") + raw.count(b"{") >= MAX_DEPTH and _too_deep(value):
+        raise RecordError(key, "the value is nested too deeply")
+    return value
 
 
 def parse_object(key: str, raw: bytes) -> dict[str, Any]:
@@ -142,8 +163,9 @@ class Fields:
         """
         Take a text that must be there and not empty.
         """
+        known = len(self.problems)
         value = self.text(name)
-        if not value and not self.problems:
+        if not value and len(self.problems) == known:
             self.problems.append(f"{name} is missing")
         return value
 

@@ -97,6 +97,8 @@ def _without_holes(value: Any) -> Any:
     if isinstance(value, Mapping):
         cleaned = {name: _without_holes(v) for name, v in value.items()}
         return {name: v for name, v in cleaned.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [_without_holes(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -19,6 +19,9 @@ DEFAULT_PREFIX = "service/voltha"
 
 _ID_MAX = 200
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_WORK_ID = re.compile(
+    r"(?=.{1,200}\Z)[A-Za-z0-9_-][A-Za-z0-9._-]*(?:@[A-Za-z0-9_-][A-Za-z0-9._-]*)?"
+)
 _ID_CHARACTER = re.compile(r"[A-Za-z0-9._-]")
 _PREFIX = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 
@@ -73,15 +76,12 @@ def is_work_id(value: str) -> bool:
     """
     Whether it can be a work id.
     """
-    if len(value) > _ID_MAX:
-        return False
-    name, at, domain = value.partition("@")
-    return is_instance_id(name) and (not at or is_instance_id(domain))
+    return _WORK_ID.fullmatch(value) is not None
 
 
 def check_prefix(value: str) -> str:
     """
-    Give the prefix back, without slashes at its ends, if it can be one.
+    Give the prefix back if it can be one: no slash begins or ends it.
 
     :raises ConfigurationError: when it cannot.
     """
@@ -97,7 +97,7 @@ def shown(key: str) -> str:
     """
     Give a key from outside as it may be logged: odd characters percent-encoded.
     """
-    return quote(key, safe="/@:._-", errors="surrogateescape")
+    return quote(key, safe="/@:._-", errors="surrogatepass")
 
 
 @frozen

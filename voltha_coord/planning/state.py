@@ -8,7 +8,7 @@ what cannot be taken in is listed, and the rest goes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
@@ -60,7 +60,7 @@ class ClusterState:
     :ivar frozen: operators want nothing to be planned.
     :ivar stray: keys that cannot be ours (illegal ids, foreign depth), as they
         may be shown.  They are neither planned nor touched.
-    :ivar problems: what is wrong with values, by key.
+    :ivar problems: what is wrong with values, by key as it may be shown.
     """
 
     now: float = 0.0
@@ -82,12 +82,9 @@ class ClusterState:
         """
         reading = _Reading(snapshot.keys)
         members = reading.members(snapshot.members)
-        work = {
-            name: entry.value
-            for name, entry in reading.by_work(snapshot.keys.work, snapshot.work)
-        }
+        work = reading.work(snapshot.work)
         assignments = reading.assignments(snapshot.assignments, work)
-        owner_entries = dict(reading.by_work(snapshot.keys.owners, snapshot.owners))
+        owner_entries = reading.owner_entries(snapshot.owners, work)
         owners = reading.owners(owner_entries)
         node_intents, relocations, frozen = reading.intent(snapshot.intent)
         return cls(
@@ -147,21 +144,34 @@ class _Reading:
                 self.stray.append(error.key)
                 continue
             if member.problem:
-                self.problems[entry.key] = member.problem
+                self.problems[shown(entry.key)] = member.problem
             if member.live:
                 members[member.id] = member
         return members
 
-    def by_work(
-        self, prefix: str, entries: Sequence[Entry]
-    ) -> Iterator[tuple[str, Entry]]:
-        start = len(prefix)
+    def work(self, entries: Sequence[Entry]) -> dict[str, bytes]:
+        start = len(self._keys.work)
+        work = {}
         for entry in entries:
             name = entry.key[start:]
             if is_work_id(name):
-                yield name, entry
+                work[name] = entry.value
             else:
                 self.stray.append(shown(entry.key))
+        return work
+
+    def owner_entries(
+        self, entries: Sequence[Entry], known: Mapping[str, bytes]
+    ) -> dict[str, Entry]:
+        start = len(self._keys.owners)
+        owners = {}
+        for entry in entries:
+            name = entry.key[start:]
+            if name in known or is_work_id(name):
+                owners[name] = entry
+            else:
+                self.stray.append(shown(entry.key))
+        return owners
 
     def assignments(
         self, entries: Sequence[Entry], known: Mapping[str, bytes]
@@ -184,18 +194,18 @@ class _Reading:
 
     def owners(self, entries: Mapping[str, Entry]) -> dict[str, OwnerRecord]:
         # All items of one member have the same owner record, byte for byte.
-        read: dict[bytes, OwnerRecord | None] = {}
+        read: dict[bytes, OwnerRecord] = {}
         owners = {}
         for work, entry in entries.items():
-            if entry.value not in read:
+            record = read.get(entry.value)
+            if record is None:
                 try:
-                    read[entry.value] = OwnerRecord.from_entry(entry)
+                    record = OwnerRecord.from_entry(entry)
                 except RecordError as error:
-                    read[entry.value] = None
-                    self.problems[entry.key] = error.reason
-            record = read[entry.value]
-            if record is not None:
-                owners[work] = record
+                    self.problems[shown(entry.key)] = error.reason
+                    continue
+                read[entry.value] = record
+            owners[work] = record
         return owners
 
     def intent(
@@ -225,4 +235,4 @@ class _Reading:
         return nodes, relocations, frozen
 
     def _refuse(self, entry: Entry, reason: str) -> None:
-        self.problems[entry.key] = f"the value is {reason}"
+        self.problems[shown(entry.key)] = f"the value is {reason}"

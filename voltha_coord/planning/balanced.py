@@ -1,0 +1,118 @@
+"""
+The default planner: everybody its share, and as few moves as that takes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from zope.interface import implementer
+
+from ..interfaces import IPlanner
+from .apportion import apportion
+from .current import NO_RECEIVER, Current, nothing_to_do
+from .operations import Assign, Move, Operation, Plan, Unassign
+from .state import ClusterState
+
+
+@implementer(IPlanner)
+class BalancedPlanner:
+    """
+    Divides the items, which all count one, among the members by their weights.
+
+    The counts are as even as can be (Note [Webster's apportionment]): items
+    divided by weight differ between two members by at most the mean of
+    ``1 / weight`` of the two, which is one item or less for weights from 1 on.
+    Of all such counts those are taken that need the fewest moves, and no item
+    is moved that need not be:
+
+    - a member that leaves, or is gone: exactly its items move;
+    - a member that joins: it gets its share, nothing moves between others;
+    - nothing has changed: nothing is planned.
+
+    Members that leave, of weight 0, or wanted away by an operator get nothing
+    and give up what they have, unless no member is left to take it.  An item
+    found with several members stays with one: one that may have work, then its
+    owner, then the one with the fewest.  Whatever is left open is settled by
+    the order of work ids and member ids.
+    """
+
+    def plan(self, state: ClusterState) -> Plan:
+        """
+        Give what is to be done.
+        """
+        idle = nothing_to_do(state)
+        if idle is not None:
+            return idle
+        current = Current.of(state)
+        weights = state.receivers
+        placements = current.placements
+        held = Counter(placements.values())
+        removals = [*current.over]
+        removals += _settle(current.duplicates, state, weights, placements, held)
+        if not weights:
+            unplaced = sorted(state.work.keys() - placements.keys())
+            errors = dict.fromkeys(unplaced, NO_RECEIVER)
+            return Plan(tuple(removals), placements, errors)
+        targets = apportion(weights, len(state.work), held)
+        homeless = sorted(
+            [
+                *_surplus(placements, held, targets),
+                *(state.work.keys() - placements.keys()),
+            ]
+        )
+        operations: list[Operation] = [*removals]
+        for work, member in zip(homeless, _room(held, targets), strict=True):
+            source = placements.get(work)
+            operations.append(
+                Assign(work, member) if source is None else Move(work, source, member)
+            )
+            placements[work] = member
+        return Plan(tuple(operations), placements)
+
+
+def _settle(
+    duplicates: Mapping[str, list[str]],
+    state: ClusterState,
+    weights: Mapping[str, float],
+    placements: dict[str, str],
+    held: Counter[str],
+) -> Iterator[Unassign]:
+    """
+    Leave each item that several members have with one of them.
+    """
+    for work, members in duplicates.items():
+        record = state.owners.get(work)
+        owner = None if record is None else record.owner
+        keeper = min((m not in weights, m != owner, held[m], m) for m in members)[3]
+        placements[work] = keeper
+        held[keeper] += 1
+        yield from (Unassign(work, m) for m in members if m != keeper)
+
+
+def _surplus(
+    placements: Mapping[str, str], held: Counter[str], targets: Mapping[str, int]
+) -> Iterator[str]:
+    """
+    Give the items that have to move: all of members that may have none, and
+    the last ones, by id, of those that have too many.
+    """
+    excess = {m: n - targets.get(m, 0) for m, n in held.items()}
+    giving: dict[str, list[str]] = {m: [] for m, n in excess.items() if n > 0}
+    if giving:
+        for work, member in placements.items():
+            if member in giving:
+                giving[member].append(work)
+    for member, items in giving.items():
+        items.sort()
+        yield from items[-excess[member] :]
+
+
+def _room(held: Counter[str], targets: Mapping[str, int]) -> Iterator[str]:
+    """
+    Give each member, in order, as often as it has room for one more item.
+    """
+    for member, target in targets.items():
+        for _ in range(target - held[member]):
+            yield member

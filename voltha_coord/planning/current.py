@@ -1,0 +1,69 @@
+"""
+Where things stand: one place for each item, and what lies about beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from .operations import Plan, Unassign
+from .state import ClusterState
+
+
+@frozen
+class Current:
+    """
+    The assignments, seen from the work items.
+
+    :ivar placements: work id to the one member it is assigned to, which may be
+        gone.
+    :ivar duplicates: work id to the members, in order, of items that are
+        assigned to several.
+    :ivar over: assignments of what is no work item any more, in order.
+    """
+
+    placements: dict[str, str]
+    duplicates: Mapping[str, list[str]]
+    over: list[Unassign]
+
+    @classmethod
+    def of(cls, state: ClusterState) -> Current:
+        """
+        Look at a state.
+        """
+        wanted = state.work
+        placements: dict[str, str] = {}
+        duplicates: dict[str, list[str]] = {}
+        over: list[Unassign] = []
+        for member in sorted(state.assignments):
+            for work in state.assignments[member]:
+                if work not in wanted:
+                    over.append(Unassign(work, member))
+                elif work not in placements:
+                    placements[work] = member
+                else:
+                    duplicates.setdefault(work, [placements[work]]).append(member)
+        for work in duplicates:
+            del placements[work]
+        over.sort(key=lambda operation: (operation.work, operation.member))
+        return cls(placements, dict(sorted(duplicates.items())), over)
+
+
+def nothing_to_do(state: ClusterState) -> Plan | None:
+    """
+    Give the empty plan where no planner may do anything: operators want it so,
+    or there is no member at all.  That the last member is gone says nothing
+    about where its work should be (the original took it as an order to delete
+    every assignment).
+    """
+    if state.members and not state.frozen:
+        return None
+    current = Current.of(state)
+    firsts = {work: members[0] for work, members in current.duplicates.items()}
+    return Plan(placements={**current.placements, **firsts})
+
+
+#: Why items have no place when no member may be given any.
+NO_RECEIVER = "no member can take work: all are leaving or have weight 0"

@@ -1,0 +1,104 @@
+"""
+The original coordinator's way to divide work: a consistent hash ring.
+
+Kept to the item, so that a member of ours and one of the original agree on who
+gets what, whichever of them leads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from zope.interface import implementer
+
+from ..interfaces import IPlanner
+from .current import NO_RECEIVER, Current, nothing_to_do
+from .operations import Assign, Move, Operation, Plan, Unassign
+from .state import ClusterState
+
+#: Digests for each member, and points taken from each.
+DIGESTS = 40
+POINTS = struct.Struct("<3I")
+
+
+def _md5(text: str) -> bytes:
+    # A spread, not a secret: allowed where MD5 is otherwise forbidden (FIPS).
+    return hashlib.md5(text.encode(), usedforsecurity=False).digest()
+
+
+class HashRing:
+    """
+    A circle of 32-bit numbers on which each member has 120 points.
+
+    The points of ``m`` are the first three little-endian words of the MD5 of
+    ``m-0`` … ``m-39``.  An item stands at the first word of the MD5 of its id
+    and belongs to the member of the next point after it, going round.
+
+    :param members: their ids; none is no error until somebody asks.
+    """
+
+    def __init__(self, members: Iterable[str]) -> None:
+        # Where points collide the last member in order has it, as in the
+        # original, whose members came in key order.
+        points = {
+            point: member
+            for member in sorted(members)
+            for number in range(DIGESTS)
+            for point in POINTS.unpack_from(_md5(f"{member}-{number}"))
+        }
+        self._points = sorted(points)
+        self._members = [points[point] for point in self._points]
+
+    def member_of(self, work: str) -> str:
+        """
+        Give the member an item belongs to.
+
+        :raises IndexError: when the ring has no members.
+        """
+        place = bisect_right(self._points, POINTS.unpack_from(_md5(work))[0])
+        return self._members[place if place < len(self._members) else 0]
+
+
+@implementer(IPlanner)
+class HashRingPlanner:
+    """
+    Gives each item to the member the original's ring gives it to.
+
+    Weights are not looked at, save that members of weight 0 are not on the
+    ring, like those that leave or are wanted away; when no other is left the
+    items stay where they are.
+    """
+
+    def plan(self, state: ClusterState) -> Plan:
+        """
+        Give what is to be done.
+        """
+        idle = nothing_to_do(state)
+        if idle is not None:
+            return idle
+        current = Current.of(state)
+        members = state.receivers
+        ring = HashRing(members)
+        placements = current.placements
+        operations: list[Operation] = [*current.over]
+        for work, holders in current.duplicates.items():
+            wanted = ring.member_of(work) if members else None
+            keeper = wanted if wanted in holders else holders[0]
+            placements[work] = keeper
+            operations += [Unassign(work, m) for m in holders if m != keeper]
+        if not members:
+            unplaced = sorted(state.work.keys() - placements.keys())
+            errors = dict.fromkeys(unplaced, NO_RECEIVER)
+            return Plan(tuple(operations), placements, errors)
+        for work in sorted(state.work):
+            source = placements.get(work)
+            target = ring.member_of(work)
+            if source is None:
+                operations.append(Assign(work, target))
+            elif source != target:
+                operations.append(Move(work, source, target))
+            placements[work] = target
+        return Plan(tuple(operations), placements)
