@@ -1,0 +1,70 @@
+"""
+From settings to a requester over real connections.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
+
+from ..errors import ConsulError
+from .address import ConnectionSettings
+from .http import HttpTransport
+from .requester import Requester
+from .tls import TLSContext
+from .token import TokenSource
+
+
+def _unobserved(ok: bool, error: ConsulError | None, seconds: float) -> None:
+    """
+    Tell nobody.
+    """
+
+
+def connect(
+    reactor: Any,
+    settings: ConnectionSettings,
+    *,
+    connect_timeout: float = 2.0,
+    on_outcome: Callable[[bool, ConsulError | None, float], None] = _unobserved,
+    clock: IReactorTime | None = None,
+    now: Callable[[], float] = monotonic,
+) -> Requester:
+    """
+    Make a requester to the agents of ``settings``.  Opens no connection yet.
+
+    :param reactor: a whole reactor.
+    :param connect_timeout: seconds for name, TCP and TLS together.
+    :param on_outcome: as for :class:`~voltha_coord.consul.requester.Requester`.
+    :param clock: measures deadlines, the reactor by default.
+    :raises ConfigurationError: naming the file that does not serve.
+    """
+    secure = any(address.scheme == "https" for address in settings.addresses)
+    tls = TLSContext(settings.tls) if secure else None
+    headers = {}
+    if settings.basic_auth is not None:
+        user, _, password = settings.basic_auth.partition(":")
+        pair = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
+        headers["Authorization"] = f"Basic {pair}"
+    return Requester(
+        [
+            HttpTransport(
+                reactor,
+                address,
+                tls,
+                connect_timeout=connect_timeout,
+                clock=clock,
+            )
+            for address in settings.addresses
+        ],
+        token=TokenSource(settings.token, settings.token_file),
+        datacenter=settings.datacenter,
+        namespace=settings.namespace,
+        headers=headers,
+        on_outcome=on_outcome,
+        now=now,
+    )

@@ -1,0 +1,156 @@
+"""
+Connections to one agent, over TCP, TLS or a Unix socket.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
+from twisted.internet.endpoints import (
+    HostnameEndpoint,
+    TCP4ClientEndpoint,
+    TCP6ClientEndpoint,
+    UNIXClientEndpoint,
+    wrapClientTLS,
+)
+from twisted.internet.interfaces import (
+    IHandshakeListener,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from .._types import Steps
+from .address import Address
+from .guard import bounded
+from .names import RememberingResolver, ResolvingReactor
+from .tls import TLSContext
+from .transport import NotConnected
+
+
+@implementer(IHandshakeListener)
+class _Handshaking(ProtocolWrapper):
+    """
+    Knows when the handshake is over.  Twisted calls a TLS connection made
+    when its TCP connection is, and would wait for the rest without end.
+    """
+
+    def __init__(self, factory: WrappingFactory[Any], wrapped: IProtocol) -> None:
+        super().__init__(factory, wrapped)
+        self.secured: Deferred[None] = Deferred(lambda _: self.abortConnection())
+
+    def handshakeCompleted(self) -> None:  # noqa: N802 (Twisted's name)
+        """
+        The agent has proven who it is.
+        """
+        if not self.secured.called:
+            self.secured.callback(None)
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]  # noqa: N802 (Twisted's name; its default is no Failure)
+        """
+        Before the handshake: the certificate did not do, ours or theirs.
+        """
+        if not self.secured.called:
+            self.secured.errback(reason)
+        super().connectionLost(reason)
+
+
+class _HandshakingFactory(WrappingFactory):
+    protocol = _Handshaking
+
+
+@implementer(IStreamClientEndpoint)
+class _Secured:
+    """
+    An endpoint whose connections are handed over after their handshake.
+    """
+
+    def __init__(self, endpoint: IStreamClientEndpoint) -> None:
+        self._endpoint = endpoint
+
+    @inlineCallbacks
+    def connect(self, protocolFactory: IProtocolFactory) -> Steps[IProtocol]:  # noqa: N803 (Twisted's name)
+        """
+        Connect and shake hands.
+        """
+        factory = _HandshakingFactory(protocolFactory)
+        wrapper: _Handshaking = yield self._endpoint.connect(factory)
+        yield wrapper.secured
+        return wrapper.wrappedProtocol
+
+
+def _plain_endpoint(
+    reactor: Any, address: Address, timeout: float
+) -> IStreamClientEndpoint:
+    if address.scheme == "unix":
+        return UNIXClientEndpoint(reactor, address.path, timeout=timeout)
+    ip = address.ip
+    if ip is not None:
+        # A literal needs no resolver, and so no thread (field report 144).
+        kind = TCP6ClientEndpoint if isinstance(ip, IPv6Address) else TCP4ClientEndpoint
+        return kind(reactor, address.host, address.port, timeout=timeout)
+    resolver = RememberingResolver(reactor, address.port, timeout / 2)
+    return HostnameEndpoint(
+        ResolvingReactor(reactor, resolver),
+        address.host,
+        address.port,
+        timeout=timeout,
+    )
+
+
+@implementer(IStreamClientEndpoint)
+class Connector:
+    """
+    Connects to one agent; name, TCP and TLS all within ``timeout`` seconds.
+
+    :param reactor: a whole reactor.
+    :param tls: needed for an https address.
+    :param timeout: in seconds.
+    :param clock: measures it.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        address: Address,
+        tls: TLSContext | None,
+        timeout: float,
+        clock: IReactorTime,
+    ) -> None:
+        endpoint = _plain_endpoint(reactor, address, timeout)
+        if address.scheme == "https":
+            if tls is None:
+                raise ValueError(f"no TLS context for {address}")
+            endpoint = _Secured(wrapClientTLS(tls.creator(address.host), endpoint))
+        self._endpoint = endpoint
+        self._address = address
+        self._timeout = timeout
+        self._clock = clock
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:  # noqa: N803 (Twisted's name)
+        """
+        Connect.
+
+        :raises NotConnected: whatever stood in the way.
+        """
+        guarded = bounded(
+            self._endpoint.connect(protocolFactory),
+            self._timeout,
+            self._clock,
+            lambda: NotConnected(
+                f"{self._address}: no connection within {self._timeout:g} s"
+            ),
+        )
+        return guarded.outer.addErrback(self._explain)
+
+    def _explain(self, failure: Failure) -> Failure:
+        if failure.check(CancelledError, NotConnected):
+            return failure
+        words = str(failure.value) or type(failure.value).__name__
+        return Failure(NotConnected(f"{self._address}: {words}"))

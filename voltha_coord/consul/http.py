@@ -1,0 +1,311 @@
+"""
+The transport of production: treq, over TCP, TLS or a Unix socket.
+"""
+
+# Note [No more than a lane's connections]
+#
+# ``HTTPConnectionPool`` bounds how many connections it keeps, not how many it
+# opens.  A semaphore for each lane bounds the requests, and with them the
+# connections: one is given back only when its request's connection is idle
+# again or closed.  Waiting for it counts within the request's deadline.
+#
+# Note [What is sent twice]
+#
+# The agent may close an idle connection just as we send on it.  Twisted sends
+# such a request once more on a new connection if it is a GET, HEAD, OPTIONS,
+# DELETE or TRACE, came from the pool, has no body, and nothing of an answer
+# was seen.  A DELETE with ``cas`` must not be sent twice, so everything but a
+# GET gets a body, if an empty one.
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from hyperlink import EncodedURL
+from treq.client import HTTPClient
+from twisted.internet.defer import (
+    CancelledError,
+    Deferred,
+    DeferredList,
+    DeferredSemaphore,
+    fail,
+    inlineCallbacks,
+    succeed,
+)
+from twisted.internet.interfaces import IConsumer, IReactorTime
+from twisted.python.failure import Failure
+from twisted.web.client import (
+    URI,
+    Agent,
+    HTTPConnectionPool,
+    PartialDownloadError,
+    readBody,
+)
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import (
+    IAgent,
+    IAgentEndpointFactory,
+    IBodyProducer,
+    IResponse,
+)
+from zope.interface import implementer
+
+from .._types import Steps
+from ..errors import ConsulUnavailable, RequestTimedOut
+from .address import Address
+from .connector import Connector
+from .guard import Guarded, bounded
+from .tls import TLSContext
+from .transport import ITransport, Lane, Request, Response
+
+#: Connections of each lane, 16 together: Consul allows a client 200, and many
+#: processes may share one address.
+CONNECTIONS = {Lane.SESSION: 2, Lane.COMMAND: 4, Lane.WATCH: 10}
+
+#: An idle connection is closed after so many seconds, before a proxy in
+#: between would (60 s is common).
+IDLE_SECONDS = 50
+
+_PATH_SAFE = "/~:@!$&'()*,;="
+
+
+@implementer(IBodyProducer)
+class _Body:
+    """
+    A body that is all there.  Twisted's ``FileBodyProducer`` would hand it out
+    in pieces, by way of the global reactor.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.length = len(body)
+
+    def startProducing(self, consumer: IConsumer) -> Deferred[None]:  # noqa: N802 (Twisted's name)
+        """
+        Write it.
+        """
+        if self._body:
+            consumer.write(self._body)
+        return succeed(None)
+
+    def pauseProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """
+        It is written already.
+        """
+
+    def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """
+        It is written already.
+        """
+
+    def stopProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """
+        It is written already.
+        """
+
+
+@implementer(IAgentEndpointFactory)
+class _OneAgent:
+    """
+    Wherever a URL points, the connection is to our agent.
+    """
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+    def endpointForURI(self, uri: URI) -> Connector:  # noqa: N802 (Twisted's name)
+        """
+        Give the one connector.
+        """
+        return self._connector
+
+
+@implementer(IAgent)
+class _Uncompressed:
+    """
+    Takes back the ``Accept-Encoding: gzip`` that treq sends: the agent is on
+    this machine, and compressing 10,000 rows costs both of us more than
+    copying them.
+    """
+
+    def __init__(self, agent: IAgent) -> None:
+        self._agent = agent
+
+    def request(
+        self,
+        method: bytes,
+        uri: bytes,
+        headers: Headers | None = None,
+        bodyProducer: IBodyProducer | None = None,  # noqa: N803 (Twisted's name)
+    ) -> Deferred[IResponse]:
+        """
+        Send without it.
+        """
+        if headers is not None:
+            headers.removeHeader(b"accept-encoding")
+        return self._agent.request(method, uri, headers, bodyProducer)
+
+
+class _Lane:
+    """
+    The connections of one lane.
+    """
+
+    def __init__(self, reactor: Any, connector: Connector, connections: int) -> None:
+        self.pool = HTTPConnectionPool(reactor, persistent=True)
+        self.pool.maxPersistentPerHost = connections
+        self.pool.cachedConnectionTimeout = IDLE_SECONDS
+        self.slots = DeferredSemaphore(connections)
+        agent = Agent.usingEndpointFactory(reactor, _OneAgent(connector), self.pool)
+        self.client = HTTPClient(
+            _Uncompressed(agent), data_to_body_producer=lambda body: body
+        )
+
+
+@implementer(ITransport)
+class HttpTransport:
+    """
+    Carries requests to one agent over HTTP.
+
+    :param reactor: a whole reactor, never the global one by itself.
+    :param address: the agent's.
+    :param tls: needed for an https address.
+    :param connect_timeout: seconds for name, TCP and TLS together.
+    :param clock: measures deadlines, the reactor by default.
+    :param connections: how many each lane may have open.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        address: Address,
+        tls: TLSContext | None = None,
+        *,
+        connect_timeout: float = 2.0,
+        clock: IReactorTime | None = None,
+        connections: Mapping[Lane, int] = CONNECTIONS,
+    ) -> None:
+        self._reactor = reactor
+        self._clock: IReactorTime = reactor if clock is None else clock
+        self._address = address
+        connector = Connector(reactor, address, tls, connect_timeout, self._clock)
+        self._lanes = {
+            lane: _Lane(reactor, connector, connections[lane]) for lane in Lane
+        }
+        if address.scheme == "unix":
+            self._base = "http://localhost"
+        else:
+            # A zone means something to this machine only.
+            self._base = str(address).replace(f"%{address.host.partition('%')[2]}", "")
+        self._under_way: dict[Guarded[Response], None] = {}
+        self._closed = False
+
+    def __str__(self) -> str:
+        return str(self._address)
+
+    def request(self, request: Request) -> Deferred[Response]:
+        """
+        Send a request; see :class:`~voltha_coord.consul.transport.ITransport`.
+        """
+        if self._closed:
+            return fail(self._closed_error())
+        guarded = bounded(
+            self._send(request),
+            request.deadline,
+            self._clock,
+            lambda: RequestTimedOut(
+                f"{self._address}: no answer to {request.method} {request.path}"
+                f" within {request.deadline:g} s"
+            ),
+        )
+        self._under_way[guarded] = None
+
+        def forget(result: Response | Failure) -> Response | Failure:
+            self._under_way.pop(guarded, None)
+            return result
+
+        return guarded.outer.addBoth(forget)
+
+    def _closed_error(self) -> ConsulUnavailable:
+        return ConsulUnavailable(f"{self._address}: the transport is closed")
+
+    @inlineCallbacks
+    def _send(self, request: Request) -> Steps[Response]:
+        lane = self._lanes[request.lane]
+        yield lane.slots.acquire()
+        try:
+            response: Response = yield self._exchange(lane, request)
+        except (CancelledError, ConsulUnavailable):
+            raise
+        except Exception as error:
+            # twisted.web has a dozen errors, some of them private, and each
+            # stands for the same: no complete answer.
+            raise ConsulUnavailable(
+                f"{self._address}: {request.method} {request.path}: {_words(error)}"
+            ) from error
+        finally:
+            lane.slots.release()
+        return response
+
+    @inlineCallbacks
+    def _exchange(self, lane: _Lane, request: Request) -> Steps[Response]:
+        body = None if request.method == "GET" else _Body(request.body)
+        answer = yield lane.client.request(
+            request.method,
+            EncodedURL.from_text(self._url(request)),
+            headers=Headers({k: [v] for k, v in request.headers.items()}),
+            data=body,
+            allow_redirects=False,
+            unbuffered=True,
+            reactor=self._reactor,
+        )
+        content: bytes = yield readBody(answer)
+        return Response(answer.code, _flat(answer.headers), content)
+
+    def _url(self, request: Request) -> str:
+        url = self._base + quote(request.path, safe=_PATH_SAFE)
+        if not request.params:
+            return url
+        query = "&".join(
+            quote_plus(name)
+            if value is None
+            else f"{quote_plus(name)}={quote_plus(value)}"
+            for name, value in request.params
+        )
+        return f"{url}?{query}"
+
+    def close(self) -> Deferred[None]:
+        """
+        Close every connection, and end every request.
+        """
+        self._closed = True
+        for guarded in tuple(self._under_way):
+            guarded.abort(self._closed_error())
+        closing = DeferredList(
+            [lane.pool.closeCachedConnections() for lane in self._lanes.values()],
+            consumeErrors=True,
+        )
+        return closing.addCallback(lambda _: None)
+
+
+def _flat(headers: Headers) -> dict[str, str]:
+    return {
+        name.decode("latin-1").lower(): values[-1].decode("latin-1")
+        for name, values in headers.getAllRawHeaders()
+    }
+
+
+def _words(error: Exception) -> str:
+    """
+    Say what an error of ``twisted.web`` is really about.
+    """
+    if isinstance(error, PartialDownloadError):
+        return "an answer without an end"
+    reasons = getattr(error, "reasons", None)
+    if reasons:
+        return f"{type(error).__name__}: " + ", ".join(
+            reason.getErrorMessage() for reason in reasons
+        )
+    return str(error) or type(error).__name__
