@@ -61,7 +61,7 @@ class Counts:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
-class CountingReporter(TextReporter):  # type: ignore[misc]  # trial is untyped
+class CountingReporter(TextReporter):
     """
     Trial's terse output, with a count that can be trusted at its end.
 

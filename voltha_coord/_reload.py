@@ -1,0 +1,117 @@
+"""
+SIGHUP: reading the configuration again while the process runs.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import structlog
+from twisted.application.service import Service
+from twisted.internet.interfaces import IReactorFromThreads
+
+from .config import Value
+from .errors import ConfigurationError
+
+log = structlog.get_logger(__name__)
+
+
+class Changeable(Protocol):
+    """
+    What can be changed while it runs.
+    """
+
+    def set_weight(self, weight: float) -> None:
+        """
+        Change the member's weight.
+        """
+
+    def reload_token(self) -> bool:
+        """
+        Read the token file again; say whether the token is another one now.
+        """
+
+
+class Levelled(Protocol):
+    """
+    A log with a level.
+    """
+
+    level: str
+
+
+class Reloading(Service):
+    """
+    Applies what has changed in the configuration whenever SIGHUP arrives.
+
+    :param reactor: runs what the signal asks for, outside the signal's handler.
+    :param read: gives what each option is set to now.
+    :param member: gets a new weight, a new token.
+    :param output: gets a new level.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorFromThreads,
+        read: Callable[[], Mapping[str, Value]],
+        member: Changeable,
+        output: Levelled,
+    ) -> None:
+        self._reactor = reactor
+        self._read = read
+        self._member = member
+        self._output = output
+        self._applied = {name: value.value for name, value in read().items()}
+        self._before: Any = None
+
+    def startService(self) -> None:
+        """
+        Take SIGHUP, which would end the process.
+        """
+        super().startService()
+        self._before = signal.signal(signal.SIGHUP, self._on_signal)
+
+    def stopService(self) -> None:
+        """
+        Give SIGHUP back.
+        """
+        super().stopService()
+        signal.signal(signal.SIGHUP, self._before)
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        self._reactor.callFromThread(self.reload)
+
+    def reload(self) -> None:
+        """
+        Read the configuration and apply what can be changed in a running
+        member: weight, log level, token.  The log says what has changed, and
+        what would need a restart.  A configuration with an error in it changes
+        nothing.
+        """
+        try:
+            values = self._read()
+        except ConfigurationError as error:
+            log.error("configuration-refused", error=str(error))
+            return
+        changed = {
+            name: value.value
+            for name, value in values.items()
+            if value.value != self._applied[name]
+        }
+        restart = sorted(set(changed) - {"weight", "log-level"})
+        if "log-level" in changed:
+            self._output.level = changed["log-level"]
+        if "weight" in changed:
+            self._member.set_weight(changed["weight"])
+        token = self._member.reload_token()
+        applied = {name: changed[name] for name in changed if name not in restart}
+        self._applied.update(applied)
+        log.info(
+            "configuration-reread",
+            **{name.replace("-", "_"): value for name, value in applied.items()},
+            token="changed" if token else "unchanged",
+        )
+        if restart:
+            log.warning("restart-needed", options=restart)

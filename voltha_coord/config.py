@@ -1,0 +1,297 @@
+"""
+Options from the command line, the environment and a file, and where each came from.
+
+Pure but for :func:`read_file`.  The nearest source wins: the command line, then
+the environment, then the file, then the default.  A value that cannot be used
+is refused whichever source it comes from, with the option's name and the source.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from attrs import field, frozen
+
+from .errors import ConfigurationError
+
+#: Every option has an environment variable of this prefix and its name.
+VARIABLE_PREFIX = "VOLTHA_COORD_"
+
+
+@frozen
+class Parameter:
+    """
+    One option.
+
+    :ivar name: without its dashes in front: ``rest-port``.
+    :ivar convert: makes the value of what a source holds, a text or what YAML
+        makes of it; a ``ValueError`` says what is wrong with it.
+    :ivar default: what is used when no source names it, before ``convert``;
+        ``None`` for a default that depends on the environment.
+    :ivar doc: what it is for, for ``--help``.
+    :ivar aliases: further environment variables, the original coordinator's.
+    :ivar kind: ``value``, ``flag``, or ``list`` (may be repeated).
+    :ivar shown_default: the default in words, where there is more to say.
+    """
+
+    name: str
+    convert: Callable[[Any], Any]
+    default: Any
+    doc: str
+    aliases: Sequence[str] = ()
+    kind: str = "value"
+    shown_default: str | None = None
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """
+        The environment variables that set it, the nearest first.
+        """
+        own = VARIABLE_PREFIX + self.name.upper().replace("-", "_")
+        return (own, *self.aliases)
+
+    @property
+    def help(self) -> str:
+        """
+        What ``--help`` says of it.
+        """
+        default = self.shown_default
+        if default is None and self.default not in (None, False, ()):
+            default = f"{self.default}"
+        told = f"default {default}; " if default is not None else ""
+        return f"{self.doc} ({told}{', '.join(self.variables)})"
+
+
+@frozen
+class Value:
+    """
+    What an option has been set to, and by what.
+
+    :ivar source: in words: an environment variable, a file and its key …
+    """
+
+    value: Any
+    source: str
+
+
+@frozen
+class ConfigFile:
+    """
+    What a configuration file says.
+
+    :ivar path: as it was given.
+    :ivar values: by option name, as YAML has them.
+    :ivar keys: by option name, the key as the file spells it.
+    """
+
+    path: str
+    values: Mapping[str, Any] = field(factory=dict)
+    keys: Mapping[str, str] = field(factory=dict)
+
+
+def read_file(path: str, parameters: Sequence[Parameter]) -> ConfigFile:
+    """
+    Read a YAML file of options; dashes in their names may be underscores.
+
+    :raises ConfigurationError: when it cannot be read, is no mapping, or holds
+        a key that is no option; each is named.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = yaml.safe_load(file)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"--config: cannot read {path!r}: {why}") from error
+    except yaml.YAMLError as error:
+        why = " ".join(str(error).split())
+        raise ConfigurationError(f"--config: {path!r} is not YAML: {why}") from error
+    if content is None:
+        return ConfigFile(path)
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"--config: {path!r} is not a mapping of options")
+    names = [parameter.name for parameter in parameters]
+    values: dict[str, Any] = {}
+    keys: dict[str, str] = {}
+    unknown = []
+    for key, value in content.items():
+        name = str(key).replace("_", "-")
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            unknown.append(f"{key!r}" + "".join(f" (is {n!r} meant?)" for n in near))
+        elif name in values:
+            raise ConfigurationError(f"--config: {path!r} has {name!r} twice")
+        elif value is not None:
+            values[name] = value
+            keys[name] = str(key)
+    if unknown:
+        raise ConfigurationError(
+            f"--config: {path!r} has keys that are no options: {', '.join(unknown)}"
+        )
+    return ConfigFile(path, values, keys)
+
+
+def resolve(
+    parameters: Sequence[Parameter],
+    given: Mapping[str, Any],
+    environ: Mapping[str, str],
+    file: ConfigFile | None = None,
+) -> dict[str, Value]:
+    """
+    Give each option the value of its nearest source.
+
+    An empty environment variable counts as not set.
+
+    :param given: what the command line said, by option name.
+    :raises ConfigurationError: naming the option and the source of a value that
+        cannot be used.
+    """
+    return {p.name: _nearest(p, given, environ, file) for p in parameters}
+
+
+def _nearest(
+    parameter: Parameter,
+    given: Mapping[str, Any],
+    environ: Mapping[str, str],
+    file: ConfigFile | None,
+) -> Value:
+    name = parameter.name
+    if name in given:
+        return _converted(parameter, given[name], "the command line")
+    for variable in parameter.variables:
+        if environ.get(variable):
+            return _converted(parameter, environ[variable], variable)
+    if file is not None and name in file.values:
+        source = f"{file.path}, key {file.keys[name]}"
+        return _converted(parameter, file.values[name], source)
+    if parameter.default is None:
+        return Value(None, "default")
+    return _converted(parameter, parameter.default, "default")
+
+
+def _converted(parameter: Parameter, raw: Any, source: str) -> Value:
+    try:
+        return Value(parameter.convert(raw), source)
+    except ValueError as error:
+        raise refusal(parameter.name, str(error), source) from error
+
+
+def refusal(name: str, why: str, source: str) -> ConfigurationError:
+    """
+    Give the error that refuses a value of an option, naming where it is from.
+    """
+    return ConfigurationError(f"--{name}: {why} (from {source})")
+
+
+def text(raw: Any) -> str:
+    """
+    Take a text that is not empty and has no characters that cannot be seen.
+    """
+    if isinstance(raw, bool | list | dict):
+        raise ValueError(f"{raw!r} is not a text")
+    value = str(raw)
+    if not value.strip() or not value.isprintable():
+        raise ValueError(f"{raw!r} is empty or holds what cannot be printed")
+    return value
+
+
+def host(raw: Any) -> str:
+    """
+    Take a host's name or address.
+    """
+    value = text(raw)
+    if any(character in value for character in " /,@"):
+        raise ValueError(f"{value!r} is not the name or address of a host")
+    return value
+
+
+def number(raw: Any) -> float:
+    """
+    Take a finite number.
+    """
+    try:
+        if isinstance(raw, bool):
+            raise ValueError
+        value = float(raw)
+    except (TypeError, ValueError):
+        raise ValueError(f"{raw!r} is not a number") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{raw!r} is not a finite number")
+    return value
+
+
+def weight(raw: Any) -> float:
+    """
+    Take a number above 0.
+    """
+    value = number(raw)
+    if value <= 0:
+        raise ValueError(f"{raw} is not above 0")
+    return value
+
+
+def port(raw: Any) -> int:
+    """
+    Take a TCP port; 0 lets the system choose one.
+    """
+    try:
+        if isinstance(raw, bool | float):
+            raise ValueError
+        value = int(raw)
+    except (TypeError, ValueError):
+        raise ValueError(f"{raw!r} is not a port") from None
+    if not 0 <= value <= 65535:
+        raise ValueError(f"{raw} is not a port, 0 to 65535")
+    return value
+
+
+def port_or_off(raw: Any) -> int | None:
+    """
+    Take a TCP port, or ``off`` for ``None``.
+    """
+    # YAML reads a bare off as false.
+    if raw is False or (isinstance(raw, str) and raw.strip().lower() == "off"):
+        return None
+    try:
+        return port(raw)
+    except ValueError as error:
+        raise ValueError(f"{error}, nor off") from None
+
+
+def boolean(raw: Any) -> bool:
+    """
+    Take a yes or a no.
+    """
+    words = {"1": True, "true": True, "yes": True, "on": True}
+    words |= {"0": False, "false": False, "no": False, "off": False}
+    try:
+        return words[str(raw).strip().lower()]
+    except KeyError:
+        raise ValueError(f"{raw!r} is neither yes nor no") from None
+
+
+def one_of(*words: str) -> Callable[[Any], str]:
+    """
+    Take one of these words.
+    """
+
+    def convert(raw: Any) -> str:
+        if raw not in words:
+            raise ValueError(f"{raw!r} is none of {', '.join(words)}")
+        return str(raw)
+
+    return convert
+
+
+def texts(raw: Any) -> tuple[str, ...]:
+    """
+    Take several texts: a list, or a text with commas between them.
+    """
+    several = raw if isinstance(raw, list | tuple) else str(raw).split(",")
+    values = tuple(text(one).strip() for one in several)
+    if not values:
+        raise ValueError("names nothing")
+    return values

@@ -1,0 +1,337 @@
+"""
+The options of ``twistd voltha_coord``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from attrs import evolve
+from twisted.python import usage
+
+from . import _logging, config, plugins
+from .config import ConfigFile, Parameter, Value
+from .consul.address import (
+    DEFAULT_PORT,
+    ConnectionSettings,
+    from_environment,
+)
+from .errors import ConfigurationError
+from .keys import check_instance_id
+from .settings import Settings
+
+#: What ``--consul`` calls a Consul inside this process.
+EMBEDDED = "embedded"
+
+_SETTING = Settings()
+
+PARAMETERS = (
+    Parameter(
+        "instance-id",
+        check_instance_id,
+        None,
+        "what this member is called; no two members of a cluster share it",
+        aliases=("INSTANCE_ID",),
+        shown_default="HOSTNAME, else the host's name",
+    ),
+    Parameter(
+        "consul",
+        config.texts,
+        None,
+        "where Consul is: host:port, a URL, unix:///path, or embedded[:port] for "
+        "one inside this process; may be repeated: agents are tried in turn",
+        aliases=("CONSUL",),
+        kind="list",
+        shown_default=f"CONSUL_HTTP_ADDR, else localhost:{DEFAULT_PORT}",
+    ),
+    Parameter(
+        "internal-host-address",
+        config.host,
+        None,
+        "the host's address inside the cluster",
+        aliases=("INTERNAL_HOST_ADDRESS",),
+        shown_default="the primary IPv4 address",
+    ),
+    Parameter(
+        "external-host-address",
+        config.host,
+        None,
+        "the host's address for others; the member record shows it",
+        aliases=("EXTERNAL_HOST_ADDRESS",),
+        shown_default="the primary IPv4 address",
+    ),
+    Parameter(
+        "rest-port",
+        config.port_or_off,
+        8880,
+        "the port of /health, /ready and /status; 0 picks one, off disables",
+        aliases=("REST_PORT",),
+    ),
+    Parameter("rest-host", config.host, "127.0.0.1", "the address they listen on"),
+    Parameter(
+        "prefix",
+        config.text,
+        _SETTING.prefix,
+        "the keys of this cluster live under it",
+    ),
+    Parameter(
+        "leader",
+        config.text,
+        "balanced",
+        "how the leader divides the work: balanced, hash-ring, or a plugin's name",
+    ),
+    Parameter(
+        "worker",
+        config.text,
+        "track",
+        "what running a work item means: track, or a plugin's name",
+    ),
+    Parameter(
+        "weight", config.weight, 1.0, "the member's share of the work beside others'"
+    ),
+    Parameter(
+        "no-lead", config.boolean, False, "never stand for leadership", kind="flag"
+    ),
+    Parameter(
+        "failure-detection",
+        config.number,
+        _SETTING.failure_detection,
+        "seconds in which the death of this process is noticed; 0: twice session-ttl",
+    ),
+    Parameter(
+        "lock-delay",
+        config.number,
+        _SETTING.lock_delay,
+        "seconds Consul keeps a lost lock to itself",
+    ),
+    Parameter(
+        "session-ttl",
+        config.number,
+        _SETTING.session_ttl,
+        "TTL of the Consul session in seconds: what outage of Consul is ridden out",
+    ),
+    Parameter(
+        "node-health",
+        config.boolean,
+        _SETTING.node_health,
+        "end the session also when Consul finds the whole node failed",
+        kind="flag",
+    ),
+    Parameter(
+        "drain-timeout",
+        config.number,
+        _SETTING.drain_timeout,
+        "seconds that stopping may take in all",
+    ),
+    Parameter(
+        "datacenter",
+        config.text,
+        None,
+        "the Consul datacenter to ask",
+        shown_default="the agent's own",
+    ),
+    Parameter(
+        "log-format",
+        config.one_of(*_logging.FORMATS),
+        "console",
+        f"{' or '.join(_logging.FORMATS)}",
+    ),
+    Parameter(
+        "log-level",
+        config.one_of(*_logging.LEVELS),
+        "info",
+        f"the least that is logged: {', '.join(_logging.LEVELS)}",
+    ),
+)
+
+_CONFIG = Parameter(
+    "config",
+    config.text,
+    None,
+    "a YAML file of options, by the same names; SIGHUP reads it again",
+)
+
+#: Options that go into Settings unchanged.
+_SETTINGS = (
+    "prefix",
+    "failure-detection",
+    "lock-delay",
+    "session-ttl",
+    "node-health",
+    "drain-timeout",
+)
+
+
+def primary_ipv4() -> str:
+    """
+    Give this host's address on the route to the rest of the world, the loopback
+    address where there is no such route.  Nothing is sent.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # An address for documentation: connecting a datagram socket only
+            # looks up the route.
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+class Options(usage.Options):
+    """
+    The options of ``twistd voltha_coord``.
+
+    Once parsed, each option has its value, whatever source it came from.
+
+    :param environ: the environment.
+    :ivar settings: what the Coordinator gets of them.
+    :ivar connection: how Consul is reached; its address does not count with an
+        embedded one.
+    :ivar embedded_port: the embedded Consul's port, ``None`` without one.
+    """
+
+    synopsis = "[options]"
+    longdesc = (
+        "Runs one member of a cluster.  Members meet in Consul, elect a leader, "
+        "and divide the work items among them.  Each option may also be given as "
+        "an environment variable or in a file; the command line wins, then the "
+        "environment, then the file.  Consul's own variables (CONSUL_HTTP_ADDR, "
+        "CONSUL_HTTP_TOKEN, CONSUL_CACERT …) mean what they mean to Consul."
+    )
+    optFlags: ClassVar[list[Any]] = [
+        [p.name, None, p.help] for p in PARAMETERS if p.kind == "flag"
+    ]
+    optParameters: ClassVar[list[Any]] = [
+        [p.name, None, None, p.help]
+        for p in (*PARAMETERS, _CONFIG)
+        if p.kind == "value"
+    ]
+
+    settings: Settings
+    connection: ConnectionSettings
+    embedded_port: int | None
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        super().__init__()
+        self._environ = environ
+        self._given: dict[str, Any] = {}
+
+    def opt_consul(self, address: str) -> None:  # noqa: D102 (set below)
+        self._given.setdefault("consul", []).append(address)
+
+    opt_consul.__doc__ = next(p.help for p in PARAMETERS if p.name == "consul")
+
+    def postOptions(self) -> None:
+        """
+        Find each option's value, and whether they can work together.
+
+        :raises UsageError: naming the option, and the source of its value.
+        """
+        given = {k: v for k, v in self.items() if v not in (None, 0)}
+        self._given = {**given, **self._given}
+        try:
+            values = self.read_again()
+            self.settings = _settings(values)
+            self.embedded_port = _embedded_port(values["consul"])
+            self.connection = _connection(values, self._environ)
+            self.leader = _plugin(plugins.find_leader, "leader", values)
+            self.worker = _plugin(plugins.find_worker, "worker", values)
+        except ConfigurationError as error:
+            raise usage.UsageError(str(error)) from error
+        self.update({name: value.value for name, value in values.items()})
+
+    def read_again(self) -> dict[str, Value]:
+        """
+        Give what every option is set to by what the sources say now.
+
+        :raises ConfigurationError: naming the option and the source of what
+            cannot be used.
+        """
+        path = config.resolve([_CONFIG], self._given, self._environ)["config"]
+        file = ConfigFile("") if path.value is None else self._read_file(path)
+        values = config.resolve(PARAMETERS, self._given, self._environ, file)
+        for name, default in (
+            ("instance-id", self._default_instance_id),
+            ("internal-host-address", lambda: Value(primary_ipv4(), "default")),
+            ("external-host-address", lambda: Value(primary_ipv4(), "default")),
+        ):
+            if values[name].value is None:
+                values[name] = default()
+        return values
+
+    def _read_file(self, path: Value) -> ConfigFile:
+        return config.read_file(path.value, PARAMETERS)
+
+    def _default_instance_id(self) -> Value:
+        source = "HOSTNAME"
+        name = self._environ.get(source)
+        if not name:
+            name, source = socket.gethostname(), "the host's name"
+        try:
+            return Value(check_instance_id(name), source)
+        except ValueError as error:
+            raise config.refusal("instance-id", str(error), source) from error
+
+
+def _settings(values: Mapping[str, Value]) -> Settings:
+    """
+    Make the Settings; an error names options instead of fields.
+    """
+    fields = {name.replace("-", "_"): name for name in _SETTINGS}
+    try:
+        return Settings(**{f: values[name].value for f, name in fields.items()})
+    except ConfigurationError as error:
+        text = str(error)
+        named = [f for f in re.findall(r"\w+", text) if f in fields]
+        told = dict.fromkeys(
+            f"{fields[f]} from {values[fields[f]].source}" for f in named
+        )
+        for field in sorted(named, key=len, reverse=True):
+            text = re.sub(rf"(?<![-\w]){field}(?!\w)", f"--{fields[field]}", text)
+        raise ConfigurationError(f"{text} ({', '.join(told)})") from error
+
+
+def _embedded_port(consul: Value) -> int | None:
+    """
+    Give the port of the embedded Consul, if that is what is wanted.
+    """
+    addresses: tuple[str, ...] = consul.value or ()
+    if not any(re.match(rf"{EMBEDDED}(:|$)", address) for address in addresses):
+        return None
+    if len(addresses) > 1:
+        why = "an embedded Consul stands alone"
+        raise config.refusal("consul", why, consul.source)
+    _, colon, port = addresses[0].partition(":")
+    try:
+        return config.port(port) if colon else DEFAULT_PORT
+    except ValueError as error:
+        raise config.refusal("consul", str(error), consul.source) from error
+
+
+def _connection(
+    values: Mapping[str, Value], environ: Mapping[str, str]
+) -> ConnectionSettings:
+    consul = values["consul"]
+    embedded = _embedded_port(consul) is not None
+    try:
+        found = from_environment(environ, () if embedded else consul.value or ())
+    except ConfigurationError as error:
+        # What Consul's own variables say names them already.
+        if consul.value is None or str(error).startswith("CONSUL_"):
+            raise
+        raise config.refusal("consul", str(error), consul.source) from error
+    return evolve(found, datacenter=values["datacenter"].value)
+
+
+def _plugin(
+    find: Callable[[str], Any], option: str, values: Mapping[str, Value]
+) -> Any:
+    value = values[option]
+    try:
+        return find(value.value)
+    except ConfigurationError as error:
+        raise config.refusal(option, str(error), value.source) from error

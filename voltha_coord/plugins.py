@@ -1,0 +1,126 @@
+"""
+Plugins that lead and that work: how they are written down, and found by name.
+
+A plugin is an object in a module of ``twisted.plugins`` with a ``name``; it
+provides :class:`~voltha_coord.interfaces.ILeaderPlugin` or
+:class:`~voltha_coord.interfaces.IWorkerPlugin` and is called with the
+Coordinator.  Any object that does will do; :class:`LeaderPlugin` and
+:class:`WorkerPlugin` hold dotted names, so that a plugin can be listed without
+anything of what it stands for being imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from twisted.plugin import IPlugin, getPlugins
+from twisted.python.reflect import namedAny
+from zope.interface import implementer
+
+from .interfaces import ILeader, ILeaderPlugin, IWorker, IWorkerPlugin
+
+
+@implementer(IPlugin, ILeaderPlugin)
+class LeaderPlugin:
+    """
+    A leader, and what plans for it, by their dotted names.
+
+    :ivar name: what ``--leader`` calls it.
+    :param leader: is called with the Coordinator, and with what ``planner``
+        gives where there is one.
+    :param planner: is called without arguments.
+    """
+
+    def __init__(self, name: str, leader: str, planner: str | None = None) -> None:
+        self.name = name
+        self._leader = leader
+        self._planner = planner
+
+    def __call__(self, coordinator: Any) -> ILeader:
+        """
+        Make the leader of a new term of this Coordinator.
+        """
+        make = namedAny(self._leader)
+        if self._planner is None:
+            return make(coordinator)  # type: ignore[no-any-return]  # by name
+        planner = namedAny(self._planner)()
+        return make(coordinator, planner)  # type: ignore[no-any-return]  # by name
+
+
+@implementer(IPlugin, IWorkerPlugin)
+class WorkerPlugin:
+    """
+    A worker, and what runs its items, by their dotted names.
+
+    :ivar name: what ``--worker`` calls it.
+    :param worker: is called with the instance id, the Coordinator, and with what
+        ``runner`` gives where there is one.
+    :param runner: is called without arguments.
+    """
+
+    def __init__(self, name: str, worker: str, runner: str | None = None) -> None:
+        self.name = name
+        self._worker = worker
+        self._runner = runner
+
+    def __call__(self, coordinator: Any) -> IWorker:
+        """
+        Make the worker of this Coordinator.
+        """
+        given = [coordinator.instance_id, coordinator]
+        if self._runner is not None:
+            given.append(namedAny(self._runner)())
+        return namedAny(self._worker)(*given)  # type: ignore[no-any-return]  # by name
+
+
+def find_leader(name: str, package: ModuleType | None = None) -> ILeaderPlugin:
+    """
+    Give the leader plugin of that name.
+
+    :param package: where to look, ``twisted.plugins`` when not given.
+    :raises ConfigurationError: when there is none, or more than one.
+    """
+    plugin: ILeaderPlugin = _find("leader", ILeaderPlugin, name, package)
+    return plugin
+
+
+def find_worker(name: str, package: ModuleType | None = None) -> IWorkerPlugin:
+    """
+    Give the worker plugin of that name.
+
+    :param package: where to look, ``twisted.plugins`` when not given.
+    :raises ConfigurationError: when there is none, or more than one.
+    """
+    plugin: IWorkerPlugin = _find("worker", IWorkerPlugin, name, package)
+    return plugin
+
+
+def as_worker_class(plugin: IWorkerPlugin) -> Callable[[str, Any], IWorker]:
+    """
+    Give a worker plugin the shape of a worker class, which a Coordinator calls
+    with the instance id too.
+    """
+
+    def make_worker(instance_id: str, coordinator: Any) -> IWorker:
+        return plugin(coordinator)
+
+    return make_worker
+
+
+def _find(what: str, interface: Any, name: str, package: ModuleType | None) -> Any:
+    # Imported here: it brings Consul's client along, which a list of plugins
+    # does not need.
+    from .errors import ConfigurationError
+
+    places = () if package is None else (package,)
+    plugins: list[Any] = list(getPlugins(interface, *places))
+    found = [plugin for plugin in plugins if plugin.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        kinds = ", ".join(sorted(repr(plugin) for plugin in found))
+        raise ConfigurationError(f"{len(found)} plugins are a {what} {name!r}: {kinds}")
+    known = ", ".join(sorted(plugin.name for plugin in plugins)) or "no plugin"
+    raise ConfigurationError(f"{name!r} is no {what}: there is {known}")

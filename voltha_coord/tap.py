@@ -1,0 +1,143 @@
+"""
+``twistd voltha_coord``: the service its options make.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from attrs import evolve
+from twisted.application.service import IServiceCollection
+from twisted.internet.base import ReactorBase
+from twisted.internet.interfaces import IListeningPort
+from twisted.logger import ILogObserver
+from twisted.python.components import Componentized
+from twisted.python.logfile import LogFile
+
+from . import _logging, plugins
+from ._reload import Reloading
+from .clock import boot_time
+from .consul.address import Address
+from .options import Options
+from .service import CoordinatorService
+
+__all__ = ["Options", "makeService"]
+
+
+class TwistdService(CoordinatorService):
+    """
+    A CoordinatorService that is all its process does, and so has a say in what
+    the process's log looks like.
+    """
+
+    log_output: _logging.LogOutput | None = None
+
+    def setServiceParent(self, parent: IServiceCollection) -> None:
+        """
+        Join the application; give it our log, unless it has one.
+        """
+        if (
+            self.log_output is not None
+            and isinstance(parent, Componentized)
+            and parent.getComponent(ILogObserver, None) is None
+        ):
+            # twistd asks for it before it begins to log.
+            parent.setComponent(ILogObserver, self.log_output.observer)
+        super().setServiceParent(parent)
+
+
+def _log_stream(twistd: Mapping[str, Any]) -> TextIO | None:
+    """
+    Open what twistd was told to log to; ``None`` when that is not a file.
+    """
+    if twistd.get("syslog") or twistd.get("logger"):
+        return None
+    name = twistd.get("logfile")
+    daemon = not (twistd.get("nodaemon") or twistd.get("debug"))
+    if name == "-" or (not name and not daemon):
+        return None if daemon else sys.stdout
+    return LogFile.fromFullPath(name or "twistd.log")  # type: ignore[no-any-return]  # writes text
+
+
+def _use_steady_clock(reactor: Any) -> None:
+    """
+    Let the reactor's timers run on a clock that nobody can set.
+    """
+    # What is scheduled already counts on the clock it was scheduled by; the
+    # Coordinator looks after itself then (clock.SteadyReactor).
+    if isinstance(reactor, ReactorBase) and not reactor.getDelayedCalls():
+        reactor.seconds = boot_time
+
+
+def _make_coordinator(options: Options, reactor: Any) -> Callable[..., Any]:
+    def make(rest_port: int, consul: str | None = None) -> Any:
+        from .coordinator import Coordinator
+
+        connection = options.connection
+        if options.embedded_port is not None:
+            assert consul is not None
+            port = int(consul.rpartition(":")[2])
+            connection = evolve(connection, addresses=(Address(port=port),))
+        return Coordinator(
+            options["internal-host-address"],
+            options["external-host-address"],
+            options["instance-id"],
+            rest_port,
+            leader_class=options.leader,
+            worker_class=plugins.as_worker_class(options.worker),
+            settings=options.settings,
+            reactor=reactor,
+            connection=connection,
+            weight=options["weight"],
+            can_lead=not options["no-lead"],
+        )
+
+    return make
+
+
+def makeService(
+    options: Options,
+    reactor: Any = None,
+    make_coordinator: Callable[..., Any] | None = None,
+) -> CoordinatorService:
+    """
+    Make the service that ``twistd voltha_coord`` runs.  Nothing is sent, read or
+    scheduled before it is started.
+
+    :param reactor: the global reactor unless given.
+    :param make_coordinator: makes the Coordinator, see
+        :class:`~voltha_coord.service.CoordinatorService`.
+    """
+    if reactor is None:
+        from twisted.internet import reactor
+    _use_steady_clock(reactor)
+    from .web.listening import listen as listen_web
+
+    stream = _log_stream(options.parent or {"nodaemon": True})
+    output = _logging.configure(
+        options["log-format"], options["log-level"], stream or sys.stdout
+    )
+
+    def web(service: CoordinatorService) -> IListeningPort:
+        where = options["rest-host"], options["rest-port"]
+        return listen_web(reactor, *where, lambda: service.coordinator)
+
+    def embedded() -> IListeningPort:
+        from .embedded.http import listen
+
+        port: IListeningPort = listen(reactor, options.embedded_port)
+        return port
+
+    service = TwistdService(
+        reactor,
+        make_coordinator or _make_coordinator(options, reactor),
+        web=None if options["rest-port"] is None else web,
+        embedded=None if options.embedded_port is None else embedded,
+        stop_bound=options.settings.drain_timeout + 5.0,
+    )
+    if stream is not None:
+        service.log_output = output
+    Reloading(reactor, options.read_again, service, output).setServiceParent(service)
+    return service

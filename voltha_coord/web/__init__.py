@@ -1,0 +1,3 @@
+"""
+What a member shows over HTTP: whether it is well, and how the cluster is.
+"""

@@ -1,0 +1,177 @@
+"""
+``/health``, ``/ready`` and ``/status``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import structlog
+from klein import Klein
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+from twisted.web.http import (
+    INTERNAL_SERVER_ERROR,
+    NOT_FOUND,
+    OK,
+    SERVICE_UNAVAILABLE,
+)
+from twisted.web.iweb import IRequest
+from twisted.web.server import Request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+
+from .._types import Steps
+
+log = structlog.get_logger(__name__)
+
+#: No answer waits longer for Consul, in seconds.
+ANSWER_SECONDS = 2.0
+
+
+class Shown(Protocol):
+    """
+    What the face needs of a Coordinator.
+    """
+
+    @property
+    def is_ready(self) -> bool:
+        """
+        Whether it is a member, with a leader known.
+        """
+
+    def status(self) -> dict[str, Any]:
+        """
+        Give what is known, at once.
+        """
+
+    def refresh_status(self) -> Deferred[dict[str, Any]]:
+        """
+        Give what is known once Consul has been asked.
+        """
+
+
+class Face:
+    """
+    Answers questions about one member.
+
+    :param clock: bounds the time a question may take, and tells ages.
+    :param shown: gives the Coordinator, ``None`` while there is none.
+    """
+
+    app = Klein()
+
+    def __init__(self, clock: IReactorTime, shown: Callable[[], Shown | None]) -> None:
+        self._clock = clock
+        self._shown = shown
+        self._fresh_at: float | None = None
+
+    @app.route("/health", methods=["GET"])
+    def health(self, request: Request) -> bytes:
+        """
+        Say that this process serves.
+        """
+        return _answer(request, OK, {"healthy": True})
+
+    @app.route("/ready", methods=["GET"])
+    def ready(self, request: Request) -> bytes:
+        """
+        Say whether this is a member that knows its leader, and if not, why.
+        """
+        shown = self._shown()
+        if shown is not None and shown.is_ready:
+            leader = shown.status().get("leader_id")
+            return _answer(request, OK, {"ready": True, "leader_id": leader})
+        why = "starting" if shown is None else unready_reason(shown.status())
+        return _answer(request, SERVICE_UNAVAILABLE, {"ready": False, "reason": why})
+
+    @app.route("/status", methods=["GET"])
+    @inlineCallbacks
+    def status(self, request: Request) -> Steps[bytes]:
+        """
+        Show the cluster as this member sees it.
+
+        ``age`` is how many seconds ago Consul has confirmed it: 0 when it has
+        just now, ``null`` when it never has.
+        """
+        shown = self._shown()
+        if shown is None:
+            return _answer(request, SERVICE_UNAVAILABLE, {"error": "starting"})
+        gone: list[object] = []
+        asking = shown.refresh_status()
+        asking.addTimeout(ANSWER_SECONDS, self._clock)
+        request.notifyFinish().addErrback(gone.append)
+        try:
+            status = yield asking
+            self._fresh_at = self._clock.seconds()
+        except Exception as error:
+            # Whatever keeps Consul's answer from us, what was last known is
+            # worth more to whoever asks than an error.
+            log.debug("status-not-fresh", error=repr(error))
+            status = shown.status()
+        if gone:
+            return b""
+        return _answer(request, OK, {**status, "age": self._age})
+
+    @property
+    def _age(self) -> float | None:
+        if self._fresh_at is None:
+            return None
+        return round(self._clock.seconds() - self._fresh_at, 3)
+
+    @app.handle_errors(NotFound)
+    def not_found(self, request: IRequest, failure: Failure) -> bytes:
+        """
+        Say what there is.
+        """
+        told = {"error": "not found", "paths": ["/health", "/ready", "/status"]}
+        return _answer(request, NOT_FOUND, told)
+
+    @app.handle_errors(MethodNotAllowed)
+    def not_allowed(self, request: IRequest, failure: Failure) -> bytes:
+        """
+        Say that all of this is for reading only.
+        """
+        request.setHeader("Allow", "GET, HEAD")
+        return _answer(request, MethodNotAllowed.code, {"error": "method not allowed"})
+
+    @app.handle_errors(HTTPException)
+    def refused(self, request: IRequest, failure: Failure) -> bytes:
+        """
+        Say what is wrong with a request that is none.
+        """
+        error: Any = failure.value
+        return _answer(request, error.code or 400, {"error": error.name.lower()})
+
+    @app.handle_errors(Exception)
+    def failed(self, request: IRequest, failure: Failure) -> bytes:
+        """
+        Log an error of our own; the asker learns only that there was one.
+        """
+        log.error("web-request-failed", path=request.path, exc_info=failure.value)
+        return _answer(request, INTERNAL_SERVER_ERROR, {"error": "internal error"})
+
+
+def unready_reason(status: Mapping[str, Any]) -> str:
+    """
+    Say in words why a member with this status is not ready.
+    """
+    consul = status.get("consul") or {}
+    if status.get("role") in ("draining", "stopped"):
+        return "shutting down"
+    if consul.get("connection") != "connected":
+        return f"Consul does not answer at {consul.get('address')}"
+    if not status.get("session_id"):
+        return "no Consul session yet"
+    if not status.get("leader_id"):
+        return "no leader is known"
+    return "the member record is not in Consul yet"
+
+
+def _answer(request: IRequest, code: int, told: Mapping[str, Any]) -> bytes:
+    request.setResponseCode(code)
+    request.setHeader("Content-Type", "application/json; charset=utf-8")
+    request.setHeader("Cache-Control", "no-store")
+    return json.dumps(told, default=str).encode() + b"\n"
