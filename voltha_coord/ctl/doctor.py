@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks
 
 from .._types import Steps
 from ..consul.api import ConsulApi
@@ -33,6 +33,9 @@ from .view import View
 #: What members list, and must be allowed to list.
 LISTED = ("members", "work", "assignments", "owners", "status", "intent")
 
+#: For how long the clocks are watched at least, in seconds.
+WATCH_SECONDS = 1.0
+
 #: Where Consul's own interface asks what a token may do.
 AUTHORIZE = "/v1/internal/acl/authorize"
 
@@ -43,6 +46,7 @@ class Doctor:
 
     :param now: a clock that no step can fool, in seconds.
     :param wall: the wall clock, in seconds since 1970.
+    :param wait: gives a Deferred that fires after so many seconds.
     """
 
     def __init__(
@@ -53,12 +57,14 @@ class Doctor:
         *,
         now: Callable[[], float],
         wall: Callable[[], float],
+        wait: Callable[[float], Deferred[None]],
     ) -> None:
         self._api = api
         self._keys = keys
         self._settings = settings
         self._now = now
         self._wall = wall
+        self._wait = wait
 
     @inlineCallbacks
     def examine(self) -> Steps[tuple[Finding, ...]]:
@@ -83,7 +89,10 @@ class Doctor:
                 wrong("keys", f"could not be read: {error}", "see the lines above")
             )
         else:
-            findings.extend(of_cluster(cluster, names.names, facts.version))
+            # What may not be listed looks empty: nothing can be said of it.
+            if not facts.denied:
+                findings.extend(of_cluster(cluster, names.names, facts.version))
+        yield self._wait(max(0.0, WATCH_SECONDS - (self._now() - started)))
         facts = evolve(
             facts,
             watched=self._now() - started,
@@ -200,8 +209,9 @@ def _unrestricted(debug: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unreachable(address: str, error: ConsulError) -> Finding:
+    told = str(error)
     return wrong(
         "reachable",
-        f"{address}: {error}",
+        told if told.startswith(address) else f"{address}: {told}",
         "is the agent up, and is --consul (CONSUL, CONSUL_HTTP_ADDR) right?",
     )

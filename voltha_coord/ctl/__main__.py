@@ -1,0 +1,7 @@
+"""
+``python -m voltha_coord.ctl`` is ``voltha-coordctl``.
+"""
+
+from . import main
+
+main()

@@ -1,0 +1,211 @@
+"""
+How documents look on a terminal, or plain where there is none.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .documents import Document
+from .plan import summary
+
+#: Columns of output that nobody looks at in a terminal: nothing is cut there.
+PLAIN_WIDTH = 4000
+
+#: How a state looks; others have no colour.
+_STYLES = {
+    "leader": "bold cyan",
+    "online": "green",
+    "running": "green",
+    "leaving": "yellow",
+    "lost": "red",
+    "failed": "red",
+    "ok": "green",
+    "warn": "yellow",
+    "wrong": "bold red",
+}
+
+
+def console(file: Any = None) -> Console:
+    """
+    Give where to write: in colour and as wide as the terminal is, or plain.
+    ``NO_COLOR`` is honoured.
+    """
+    target = sys.stdout if file is None else file
+    plain = not target.isatty()
+    return Console(
+        file=target,
+        width=PLAIN_WIDTH if plain else None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        legacy_windows=False,
+    )
+
+
+def styled(word: object) -> Text:
+    """
+    Give a word with the colour of what it stands for.
+    """
+    text = "-" if word is None or word == "" else str(word)
+    return Text(text, style=_STYLES.get(text, ""))
+
+
+def table(*columns: str, right: Iterable[str] = (), wide: str = "") -> Table:
+    """
+    Make an empty table.
+
+    :param right: columns of numbers.
+    :param wide: the column that gives way, over several lines, when there is
+        not room for all.
+    """
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            no_wrap=column != wide and not column.startswith("id"),
+        )
+    return made
+
+
+def show_status(out: Console, document: Document) -> None:
+    """
+    Show ``status``.
+    """
+    work = document["work"]
+    leader = document["leader_id"]
+    facts = {
+        "cluster": f"{document['prefix']} on {document['consul']['address']}",
+        "leader": leader or "none",
+        "fencing token": document["fencing_token"],
+        "members": len([m for m in document["members"] if m["state"] != "lost"]),
+        "work": ", ".join(f"{count} {name}" for name, count in work.items()),
+        "errors": len(document["errors"]),
+    }
+    _facts(out, facts)
+    if document["members"]:
+        out.print()
+        show_members(out, document)
+    if document["errors"]:
+        out.print()
+        errors = table("id", "error", wide="error")
+        for work_id, text in list(document["errors"].items())[:10]:
+            errors.add_row(work_id, Text(text, style="red"))
+        out.print(errors)
+        if len(document["errors"]) > 10:
+            out.print(f"… and {len(document['errors']) - 10} more: assignments --wrong")
+
+
+def _facts(out: Console, facts: Mapping[str, object]) -> None:
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        out.print(Text(f"{name:{width}}  ", style="dim") + styled(value))
+
+
+def show_members(out: Console, document: Document) -> None:
+    """
+    Show ``members``.
+    """
+    rows = document["members"]
+    if not rows:
+        out.print("no members")
+        return
+    made = table(
+        "id", "role", "state", "items", "running", "liveness", "weight", "address",
+        right=("items", "running", "weight"),
+        wide="address",
+    )  # fmt: skip
+    for row in rows:
+        address = row["host_address"] or "-"
+        if row["rest_port"]:
+            address += f":{row['rest_port']}"
+        made.add_row(
+            row["id"],
+            styled(row["role"] if row["state"] != "lost" else "-"),
+            styled(row["state"]),
+            str(row["items"]),
+            str(row["running"]),
+            "original" if row["foreign"] else row["liveness"],
+            f"{row['weight']:g}",
+            address,
+        )
+    out.print(made)
+
+
+def show_work(out: Console, document: Document) -> None:
+    """
+    Show ``work list``.
+    """
+    if not document["work"]:
+        out.print("no work")
+        return
+    made = table("id", "order", "weight", "bytes", right=("weight", "bytes"))
+    for row in document["work"]:
+        made.add_row(row["id"], row["order"], f"{row['weight']:g}", str(row["bytes"]))
+    out.print(made)
+
+
+def show_assignments(out: Console, document: Document) -> None:
+    """
+    Show ``assignments``.
+    """
+    rows = document["assignments"]
+    if not rows:
+        out.print("nothing to show")
+        return
+    made = table("id", "assigned to", "owner", "state", "wrong", wide="wrong")
+    for row in rows:
+        places = ", ".join(
+            member if phase == "run" else f"{member} ({phase})"
+            for member, phase in zip(row["assigned"], row["phases"], strict=True)
+        )
+        made.add_row(
+            row["id"],
+            places or "-",
+            row["owner"] or "-",
+            styled(row["state"]),
+            Text(row["wrong"] or "", style="red"),
+        )
+    out.print(made)
+    wrong = sum(row["wrong"] is not None for row in rows)
+    out.print(f"{len(rows)} items, {wrong} not as they are to be")
+
+
+def show_plan(out: Console, document: Document) -> None:
+    """
+    Show ``plan``.
+    """
+    operations = document["operations"]
+    if operations:
+        made = table("op", "id", "from", "to")
+        for row in operations:
+            made.add_row(row["op"], row["work"], row["from"] or "-", row["to"] or "-")
+        out.print(made)
+    for work_id, why in document["errors"].items():
+        out.print(Text(f"{work_id}: {why}", style="red"))
+    out.print(f"{document['leader']}: {summary(operations)}")
+    if document["frozen"]:
+        out.print(Text("frozen: a leader plans nothing at the moment", style="yellow"))
+
+
+def show_findings(out: Console, document: Document) -> None:
+    """
+    Show ``doctor``.
+    """
+    for finding in document["findings"]:
+        line = styled(finding["level"])
+        line.pad_right(7 - len(line.plain))
+        line.append(f"{finding['check']}: ", style="bold")
+        line.append(finding["found"])
+        if finding["advice"]:
+            line.append(f" → {finding['advice']}", style="italic")
+        out.print(line, soft_wrap=True)

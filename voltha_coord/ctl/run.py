@@ -1,0 +1,99 @@
+"""
+Runs one action against Consul on a reactor of its own, and ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from attrs import evolve, frozen
+from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
+from twisted.python.failure import Failure
+
+from .._types import Steps
+from ..consul.address import ConnectionSettings, from_environment
+from ..consul.api import ConsulApi
+from ..consul.connect import connect
+from ..consul.transport import NotConnected
+from ..keys import Keys
+
+#: What a command does: with the verbs and the keys, give a Deferred.
+Action: TypeAlias = Callable[[ConsulApi, Keys], Deferred[Any]]
+
+
+@frozen(kw_only=True)
+class Target:
+    """
+    Which cluster, and how it is reached.
+
+    :ivar consul: addresses of agents; empty for what the environment says.
+    :ivar timeout: seconds to wait for one answer.
+    """
+
+    consul: tuple[str, ...]
+    prefix: str
+    token_file: str | None
+    datacenter: str | None
+    timeout: float
+    environ: Mapping[str, str]
+
+    def connection(self) -> ConnectionSettings:
+        """
+        Give what it takes to reach Consul.
+
+        :raises ConfigurationError: naming the address or variable that cannot
+            be used.
+        """
+        settings = from_environment(self.environ, self.consul)
+        if self.token_file:
+            settings = evolve(settings, token_file=self.token_file)
+        return evolve(settings, datacenter=self.datacenter)
+
+
+def run(target: Target, action: Action) -> Any:
+    """
+    Do it, and give what it gives.
+
+    :raises CoordinationError: when it cannot be done.
+    :raises KeyboardInterrupt: when it is interrupted.
+    """
+    from twisted.internet import reactor
+
+    api = ConsulApi(
+        connect(reactor, target.connection(), connect_timeout=min(2.0, target.timeout)),
+        command_timeout=target.timeout,
+        session_timeout=target.timeout,
+    )
+    outcome: list[Any] = []
+
+    def begin() -> None:
+        done = maybeDeferred(_reached, api, Keys(target.prefix), action, target)
+        done.addBoth(outcome.append)
+        done.addCallback(lambda _: api.requester.close())
+        done.addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    if not outcome:
+        raise KeyboardInterrupt
+    if isinstance(outcome[0], Failure):
+        outcome[0].raiseException()
+    return outcome[0]
+
+
+@inlineCallbacks
+def _reached(api: ConsulApi, keys: Keys, action: Action, target: Target) -> Steps[Any]:
+    """
+    Do it with the first agent that can be connected to.
+    """
+    agents = len(target.connection().addresses)
+    for _ in range(agents - 1):
+        try:
+            yield api.status_leader()
+            break
+        except NotConnected:
+            # The requester has turned to the next one.
+            continue
+    result = yield action(api, keys)
+    return result
