@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from twisted.internet.error import AlreadyCalled, AlreadyCancelled
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
@@ -59,6 +60,7 @@ class _SteadyCall:
         self._due = due
         self._call = call
         self._inner: IDelayedCall | None = None
+        self._cancelled = False
         self.arm()
 
     def arm(self) -> None:
@@ -77,6 +79,12 @@ class _SteadyCall:
         self._owner.forget(self)
         self._call()
 
+    def _must_be_active(self) -> None:
+        if self._cancelled:
+            raise AlreadyCancelled
+        if not self.active():
+            raise AlreadyCalled
+
     def active(self) -> bool:
         """
         Whether it is still to be called.
@@ -89,9 +97,11 @@ class _SteadyCall:
 
         :raises AlreadyCalled, AlreadyCancelled: as every ``IDelayedCall``.
         """
+        self._must_be_active()
         assert self._inner is not None
-        self._inner.cancel()
+        self._cancelled = True
         self._owner.forget(self)
+        self._inner.cancel()
 
     def getTime(self) -> float:
         """
@@ -102,14 +112,20 @@ class _SteadyCall:
     def delay(self, secondsLater: float) -> None:
         """
         Call that much later than planned.
+
+        :raises AlreadyCalled, AlreadyCancelled: as every ``IDelayedCall``.
         """
+        self._must_be_active()
         self._due += secondsLater
         self.arm()
 
     def reset(self, secondsFromNow: float) -> None:
         """
         Call that long from now instead.
+
+        :raises AlreadyCalled, AlreadyCancelled: as every ``IDelayedCall``.
         """
+        self._must_be_active()
         self._due = self._owner.seconds() + secondsFromNow
         self.arm()
 

@@ -7,7 +7,6 @@ durations are float seconds.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from attrs import Attribute, field, fields, frozen
@@ -34,9 +33,11 @@ def _seconds(low: float, high: float) -> Any:
             raise ConfigurationError(
                 f"{attribute.name}: {value!r} is not a number of seconds"
             )
-        if not math.isfinite(value) or not low <= value <= high:
+        # Also false for NaN; whole numbers beyond a float compare well.
+        if not low <= value <= high:
             raise ConfigurationError(
-                f"{attribute.name}: {value} is not between {low:g} and {high:g} seconds"
+                f"{attribute.name}: {value!r} is not between {low:g} and "
+                f"{high:g} seconds"
             )
 
     return check
@@ -83,7 +84,7 @@ class Settings:
         3.0, 0.1, 3600.0, "between two renewals of the session"
     )
     renew_timeout: float = _timing(
-        2.0, 0.05, 60.0, "deadline of one renewal or one pass of the check"
+        2.0, 0.05, 60.0, "deadline of one renewal; that of a pass is below its interval"
     )
     lock_delay: float = _timing(
         1.0, 0.0, MAX_LOCK_DELAY, "Consul's lock-delay after a session has ended"
@@ -143,11 +144,17 @@ class Settings:
         if self.stop_grace is not None:
             _seconds(0.0, 3600.0)(self, fields(Settings).stop_grace, self.stop_grace)
         ttl = self.session_ttl
-        need = 2 * self.renew_interval + self.grace + guard_seconds(ttl)
+        # One renewal may hang until its deadline; the next one, at the first
+        # interval after that, still has to come before the lease ends.
+        hung = 1 + self.renew_timeout // self.renew_interval
+        second = self.renew_interval * (1 + hung)
+        need = second + self.grace + guard_seconds(ttl)
         if need > ttl:
             raise ConfigurationError(
                 f"session_ttl: {ttl:g} s leaves no room for two renewals "
-                f"(2 x renew_interval {self.renew_interval:g}), stop_grace "
+                f"(renew_interval {self.renew_interval:g} s, renew_timeout "
+                f"{self.renew_timeout:g} s: the second comes after {second:g} s), "
+                f"stop_grace "
                 f"{self.grace:g} and a guard of {guard_seconds(ttl):g}: "
                 f"at least {need:g} s are needed"
             )
@@ -161,11 +168,6 @@ class Settings:
                     f"guard of {guard_seconds(check):g}: at least {need:g} s are "
                     f"needed"
                 )
-        if self.renew_timeout >= ttl:
-            raise ConfigurationError(
-                f"renew_timeout: {self.renew_timeout:g} s is not below session_ttl "
-                f"{ttl:g} s"
-            )
 
     @property
     def pass_interval(self) -> float:
@@ -173,6 +175,14 @@ class Settings:
         Seconds between two passes of the liveness check; 0 without one.
         """
         return self.failure_detection / 3
+
+    @property
+    def pass_timeout(self) -> float:
+        """
+        Seconds one pass of the liveness check may take: less than an interval,
+        so that a pass that hangs does not hold up the next one.
+        """
+        return min(self.renew_timeout, 0.8 * self.pass_interval)
 
     @property
     def grace(self) -> float:

@@ -1,0 +1,277 @@
+"""
+The settings of a Coordinator: defaults, bounds, and room between timings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve, fields
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock, LoopingCall, deferLater
+from twisted.trial.unittest import SynchronousTestCase
+
+from voltha_coord.errors import ConfigurationError
+from voltha_coord.settings import CONSUL_TTL_MULTIPLIER, Settings, guard_seconds
+
+#: The timings with bounds of their own, each with one below and one above.
+OUT_OF_BOUNDS = {
+    "session_ttl": (9.9, 86401),
+    "renew_interval": (0.0, 3601),
+    "renew_timeout": (0.0, 61),
+    "lock_delay": (-0.001, 61),
+    "failure_detection": (-1, 3601),
+    "stop_grace": (-1, 3601),
+    "watch_wait": (0.5, 601),
+    "watch_margin": (0.0, 61),
+    "command_timeout": (0.0, 601),
+    "connect_timeout": (0.0, 61),
+    "soak": (-1, 601),
+    "departed_soak": (-1, 601),
+    "worker_soak": (-1, 601),
+    "resync_interval": (0.0, 3601),
+    "candidate_pause": (-1, 3601),
+    "drain_timeout": (-1, 3601),
+}
+
+#: What is no number of seconds, or none that means anything.
+INFINITY = float("inf")
+NOT_SECONDS: tuple[object, ...] = (
+    "3",
+    None,
+    True,
+    [],
+    float("nan"),
+    INFINITY,
+    -INFINITY,
+    10**400,
+)
+
+
+class DefaultsTests(SynchronousTestCase):
+    """
+    What a Coordinator does when nothing is said.
+    """
+
+    def test_defaults_have_room(self) -> None:
+        """
+        The defaults are accepted, and are what the documents say.
+        """
+        settings = Settings()
+
+        self.assertEqual(settings.prefix, "service/voltha")
+        self.assertEqual(settings.session_ttl, 15)
+        self.assertEqual(settings.lock_delay, 1)
+        self.assertEqual(settings.failure_detection, 3)
+        self.assertEqual(settings.isolation, "stop")
+
+    def test_every_field_is_documented(self) -> None:
+        """
+        Each field carries the text of its row in the documents.
+        """
+        silent = [a.name for a in fields(Settings) if not a.metadata.get("doc")]
+
+        self.assertEqual(silent, [])
+
+    def test_every_timing_is_covered_here(self) -> None:
+        """
+        A new timing has its bounds tested.
+        """
+        others = {"prefix", "node_health", "isolation"}
+
+        self.assertEqual({a.name for a in fields(Settings)} - others, {*OUT_OF_BOUNDS})
+
+
+class RefusalTests(SynchronousTestCase):
+    """
+    What cannot work is refused, and the text names the fields.
+    """
+
+    def refused(self, *names: str, **values: Any) -> None:
+        """
+        Expect a refusal whose text holds each of ``names``.
+        """
+        error = self.assertRaises(ConfigurationError, Settings, **values)
+        for name in names:
+            self.assertIn(name, str(error))
+
+    def test_out_of_bounds(self) -> None:
+        """
+        Each timing has bounds on both sides.
+        """
+        for name, values in OUT_OF_BOUNDS.items():
+            for value in values:
+                self.refused(f"{name}: ", str(value), **{name: value})
+
+    def test_not_seconds(self) -> None:
+        """
+        What is no number of seconds is refused for each timing, NaN, infinity,
+        truth values and numbers beyond a float included.
+        """
+        for name in OUT_OF_BOUNDS:
+            for value in NOT_SECONDS:
+                if (name, value) != ("stop_grace", None):
+                    self.refused(f"{name}: ", **{name: value})
+
+    def test_prefix(self) -> None:
+        """
+        A prefix that is no path of plain names is refused.
+        """
+        for prefix in ("", "/a", "a/", "a//b", "a/../b", ".a", "a b", "ä", 3, None):
+            self.refused("prefix: ", prefix=prefix)
+
+    def test_isolation(self) -> None:
+        """
+        An unknown isolation is refused with the known ones.
+        """
+        self.refused("isolation: ", "stop", "keep", "takeover", isolation="ignore")
+
+    def test_no_room_for_renewals(self) -> None:
+        """
+        The session TTL leaves room for a second renewal.
+        """
+        names = ("session_ttl", "renew_interval", "stop_grace")
+
+        self.refused(*names, session_ttl=10, renew_interval=5)
+
+    def test_no_room_for_a_renewal_that_hangs(self) -> None:
+        """
+        Renewal interval, deadline, grace and guard fit into the TTL together
+        (field report 58).
+        """
+        self.refused("session_ttl", "renew_timeout", session_ttl=10, renew_timeout=7)
+
+    def test_no_room_for_passes(self) -> None:
+        """
+        Two passes, the grace and the guard fit into the TTL of the check.
+        """
+        self.refused("failure_detection", "stop_grace", stop_grace=1.5)
+        self.refused("failure_detection", "guard", failure_detection=0.25)
+
+    def test_smallest_detection(self) -> None:
+        """
+        A failure detection of 0.3 s is the smallest with room.
+        """
+        self.assertEqual(Settings(failure_detection=0.31).failure_detection, 0.31)
+        self.refused("failure_detection", failure_detection=0.29)
+
+    def test_evolve_checks(self) -> None:
+        """
+        A changed copy is checked like a new value.
+        """
+        self.assertRaises(ConfigurationError, evolve, Settings(), session_ttl=1)
+
+
+class ArithmeticTests(SynchronousTestCase):
+    """
+    What follows from the settings.
+    """
+
+    def test_guard(self) -> None:
+        """
+        A lease is kept shorter by two percent, and by 0.05 s at least.
+        """
+        self.assertEqual(guard_seconds(1), 0.05)
+        self.assertEqual(guard_seconds(2.5), 0.05)
+        self.assertEqual(guard_seconds(100), 2)
+
+    def test_pass_interval(self) -> None:
+        """
+        The check is passed three times in its TTL, and never without one.
+        """
+        self.assertEqual(Settings(failure_detection=6).pass_interval, 2)
+        self.assertEqual(Settings(failure_detection=0).pass_interval, 0)
+
+    def test_grace(self) -> None:
+        """
+        The grace is what was set, else a sixth of the check's TTL, else a
+        sixth of the session's.
+        """
+        self.assertEqual(Settings(stop_grace=0.1).grace, 0.1)
+        self.assertEqual(Settings(stop_grace=0).grace, 0)
+        self.assertEqual(Settings(failure_detection=6).grace, 1)
+        self.assertEqual(Settings(failure_detection=0, session_ttl=30).grace, 5)
+
+    def test_watch_deadline(self) -> None:
+        """
+        A blocking query may take its wait, Consul's sixteenth, and a margin.
+        """
+        self.assertEqual(Settings(watch_wait=16, watch_margin=2).watch_deadline, 19)
+
+    def test_detection_doubles_the_session_ttl(self) -> None:
+        """
+        Without a check Consul takes twice the TTL that was asked for, and the
+        TTL asked for is the one that was set (field report 27).
+        """
+        settings = Settings(session_ttl=20, failure_detection=0)
+
+        self.assertEqual(settings.session_ttl, 20)
+        self.assertEqual(settings.detection_bound, CONSUL_TTL_MULTIPLIER * 20)
+
+    def test_detection_by_check(self) -> None:
+        """
+        A check notices a dead process in its own TTL, which is not doubled.
+        """
+        self.assertEqual(Settings(failure_detection=3).detection_bound, 3)
+
+    @given(
+        ttl=st.floats(10, 100),
+        interval=st.floats(0.1, 40),
+        timeout=st.floats(0.05, 60),
+    )
+    def test_a_hung_renewal_is_survived(
+        self, ttl: float, interval: float, timeout: float
+    ) -> None:
+        """
+        Whatever is accepted: when one renewal hangs until its deadline, the
+        next one is sent before work would have to stop (field report 58).
+        """
+        try:
+            settings = Settings(
+                session_ttl=ttl, renew_interval=interval, renew_timeout=timeout
+            )
+        except ConfigurationError:
+            return
+        sent = sends(interval, timeout)
+
+        self.assertLessEqual(
+            sent, ttl - guard_seconds(ttl) - settings.grace + 1e-6 * ttl
+        )
+
+    @given(detection=st.floats(0.31, 100))
+    def test_a_hung_pass_is_survived(self, detection: float) -> None:
+        """
+        When one pass hangs until its deadline, the next one is sent before
+        work would have to stop.
+        """
+        settings = Settings(session_ttl=1000, failure_detection=detection)
+        sent = sends(settings.pass_interval, settings.pass_timeout)
+
+        self.assertLessEqual(
+            sent, detection - guard_seconds(detection) - settings.grace + 1e-6
+        )
+
+
+def sends(interval: float, timeout: float) -> float:
+    """
+    Give when the request after a hung one is sent, counted from the last that
+    was answered, by a ``LoopingCall`` that waits for each.
+    """
+    clock = Clock()
+    times: list[float] = []
+
+    def send() -> Deferred[None] | None:
+        times.append(clock.seconds())
+        return deferLater(clock, timeout) if len(times) == 2 else None
+
+    loop = LoopingCall(send)
+    loop.clock = clock
+    loop.start(interval)
+    clock.advance(interval)
+    clock.advance(timeout)
+    if len(times) < 3:
+        clock.advance(clock.getDelayedCalls()[0].getTime() - clock.seconds())
+    loop.stop()
+    return times[2]
