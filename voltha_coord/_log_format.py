@@ -133,11 +133,28 @@ def json_line(event: LogEvent) -> str:
     if event.exception:
         record["exception"] = event.exception
     try:
-        return json.dumps(record, default=_as_json, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        # Keys that are no text, numbers that are none, values that hold
-        # themselves: what JSON has no word for is said in ours.
-        return json.dumps({key: shown(value) for key, value in record.items()})
+        return _dumped(record)
+    except _UNSPEAKABLE:
+        return _dumped({key: _speakable(value) for key, value in record.items()})
+
+
+#: Keys that are no text, numbers that are none, values that hold themselves.
+_UNSPEAKABLE = (TypeError, ValueError, RecursionError)
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, default=_as_json, allow_nan=False)
+
+
+def _speakable(value: Any) -> Any:
+    """
+    Give what JSON has no word for as a text.
+    """
+    try:
+        _dumped(value)
+    except _UNSPEAKABLE:
+        return _as_text(value)
+    return value
 
 
 def _as_json(value: object) -> Any:

@@ -53,7 +53,7 @@ FORMATS: dict[str, Callable[[LogEvent], str]] = {
 }
 
 #: Names that mean something else to ``twisted.logger``.
-_TAKEN = frozenset({"self", "level", "format", "failure", "structlog"})
+_TAKEN = frozenset({"level", "format", "failure", "structlog"})
 
 
 class TwistedLogger:
@@ -64,7 +64,7 @@ class TwistedLogger:
     def __init__(self, namespace: str = "voltha_coord") -> None:
         self._logger = Logger(namespace=namespace)
 
-    def _emit(self, level: str, event: str, **fields: Any) -> None:
+    def _emit(self, level: str, event: str, fields: dict[str, Any]) -> None:
         failure = _failure(fields.pop("exc_info", None))
         # Twisted takes the text for a format.
         text = console_text(event, fields).replace("{", "{{").replace("}", "}}")
@@ -84,31 +84,31 @@ class TwistedLogger:
         """
         Log what only a developer wants to see.
         """
-        self._emit("debug", event, **fields)
+        self._emit("debug", event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
         """
         Log what happens in good order.
         """
-        self._emit("info", event, **fields)
+        self._emit("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
         """
         Log what an operator may want to look at.
         """
-        self._emit("warning", event, **fields)
+        self._emit("warning", event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
         """
         Log what does not work.
         """
-        self._emit("error", event, **fields)
+        self._emit("error", event, fields)
 
     def critical(self, event: str, **fields: Any) -> None:
         """
         Log what needs somebody at once.
         """
-        self._emit("critical", event, **fields)
+        self._emit("critical", event, fields)
 
 
 def _failure(exc_info: Any) -> Failure | None:

@@ -93,26 +93,31 @@ class ConfigFile:
     keys: Mapping[str, str] = field(factory=dict)
 
 
-def read_file(path: str, parameters: Sequence[Parameter]) -> ConfigFile:
+def read_file(where: Value, parameters: Sequence[Parameter]) -> ConfigFile:
     """
     Read a YAML file of options; dashes in their names may be underscores.
 
+    :param where: its path.
     :raises ConfigurationError: when it cannot be read, is no mapping, or holds
         a key that is no option; each is named.
     """
+    path = where.value
+
+    def bad(why: str) -> ConfigurationError:
+        return refusal("config", why, where.source)
+
     try:
         with open(path, encoding="utf-8") as file:
             content = yaml.safe_load(file)
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"--config: cannot read {path!r}: {why}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise bad(f"cannot read {path!r}: {reason}") from error
     except yaml.YAMLError as error:
-        why = " ".join(str(error).split())
-        raise ConfigurationError(f"--config: {path!r} is not YAML: {why}") from error
+        raise bad(f"{path!r} is not YAML: {' '.join(str(error).split())}") from error
     if content is None:
         return ConfigFile(path)
     if not isinstance(content, dict):
-        raise ConfigurationError(f"--config: {path!r} is not a mapping of options")
+        raise bad(f"{path!r} is not a mapping of options")
     names = [parameter.name for parameter in parameters]
     values: dict[str, Any] = {}
     keys: dict[str, str] = {}
@@ -122,15 +127,13 @@ def read_file(path: str, parameters: Sequence[Parameter]) -> ConfigFile:
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
             unknown.append(f"{key!r}" + "".join(f" (is {n!r} meant?)" for n in near))
-        elif name in values:
-            raise ConfigurationError(f"--config: {path!r} has {name!r} twice")
-        elif value is not None:
+        elif name in keys:
+            raise bad(f"{path!r} has {name!r} twice")
+        else:
             values[name] = value
             keys[name] = str(key)
     if unknown:
-        raise ConfigurationError(
-            f"--config: {path!r} has keys that are no options: {', '.join(unknown)}"
-        )
+        raise bad(f"{path!r} has keys that are no options: {', '.join(unknown)}")
     return ConfigFile(path, values, keys)
 
 
@@ -164,7 +167,7 @@ def _nearest(
     for variable in parameter.variables:
         if environ.get(variable):
             return _converted(parameter, environ[variable], variable)
-    if file is not None and name in file.values:
+    if file is not None and file.values.get(name) is not None:
         source = f"{file.path}, key {file.keys[name]}"
         return _converted(parameter, file.values[name], source)
     if parameter.default is None:

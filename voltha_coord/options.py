@@ -14,7 +14,7 @@ from attrs import evolve
 from twisted.python import usage
 
 from . import _logging, config, plugins
-from .config import ConfigFile, Parameter, Value
+from .config import Parameter, Value
 from .consul.address import (
     DEFAULT_PORT,
     ConnectionSettings,
@@ -71,7 +71,7 @@ PARAMETERS = (
         "the port of /health, /ready and /status; 0 picks one, off disables",
         aliases=("REST_PORT",),
     ),
-    Parameter("rest-host", config.host, "127.0.0.1", "the address they listen on"),
+    Parameter("rest-host", config.host, "127.0.0.1", "the address that port is on"),
     Parameter(
         "prefix",
         config.text,
@@ -219,6 +219,7 @@ class Options(usage.Options):
         super().__init__()
         self._environ = environ
         self._given: dict[str, Any] = {}
+        self._config: Value | None = None
 
     def opt_consul(self, address: str) -> None:  # noqa: D102 (set below)
         self._given.setdefault("consul", []).append(address)
@@ -234,6 +235,10 @@ class Options(usage.Options):
         given = {k: v for k, v in self.items() if v not in (None, 0)}
         self._given = {**given, **self._given}
         try:
+            path = config.resolve([_CONFIG], self._given, self._environ)["config"]
+            if path.value is not None:
+                # twistd may go to another directory before it is read again.
+                self._config = evolve(path, value=os.path.abspath(path.value))
             values = self.read_again()
             self.settings = _settings(values)
             self.embedded_port = _embedded_port(values["consul"])
@@ -251,8 +256,9 @@ class Options(usage.Options):
         :raises ConfigurationError: naming the option and the source of what
             cannot be used.
         """
-        path = config.resolve([_CONFIG], self._given, self._environ)["config"]
-        file = ConfigFile("") if path.value is None else self._read_file(path)
+        file = None
+        if self._config is not None:
+            file = config.read_file(self._config, PARAMETERS)
         values = config.resolve(PARAMETERS, self._given, self._environ, file)
         for name, default in (
             ("instance-id", self._default_instance_id),
@@ -262,9 +268,6 @@ class Options(usage.Options):
             if values[name].value is None:
                 values[name] = default()
         return values
-
-    def _read_file(self, path: Value) -> ConfigFile:
-        return config.read_file(path.value, PARAMETERS)
 
     def _default_instance_id(self) -> Value:
         source = "HOSTNAME"
@@ -287,12 +290,15 @@ def _settings(values: Mapping[str, Value]) -> Settings:
     except ConfigurationError as error:
         text = str(error)
         named = [f for f in re.findall(r"\w+", text) if f in fields]
-        told = dict.fromkeys(
-            f"{fields[f]} from {values[fields[f]].source}" for f in named
-        )
+        # A derived timing may stand in the text for the option it comes from.
+        told = [
+            f"{name} from {values[name].source}"
+            for name in fields.values()
+            if values[name].source != "default"
+        ]
         for field in sorted(named, key=len, reverse=True):
             text = re.sub(rf"(?<![-\w]){field}(?!\w)", f"--{fields[field]}", text)
-        raise ConfigurationError(f"{text} ({', '.join(told)})") from error
+        raise ConfigurationError(f"{text} ({'; '.join(told)})") from error
 
 
 def _embedded_port(consul: Value) -> int | None:
