@@ -91,6 +91,14 @@ def _text(data: Any) -> str:
     return data
 
 
+def _rows(data: Any) -> list[Any]:
+    if data is None:
+        return []
+    if not isinstance(data, list):
+        raise TypeError(f"{type(data).__name__} instead of a list")
+    return data
+
+
 def _record(data: Any) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise TypeError(f"{type(data).__name__} instead of an object")
@@ -233,7 +241,7 @@ class ConsulApi:
         if response.status == 404:
             return KeyNames(found)
         return KeyNames(
-            found, _shaped(response, lambda rows: tuple(map(_text, rows or ())))
+            found, _shaped(response, lambda rows: tuple(map(_text, _rows(rows))))
         )
 
     @inlineCallbacks

@@ -7,6 +7,7 @@ Frozen values and nothing else: no request is made here.
 from __future__ import annotations
 
 import base64
+from binascii import a2b_base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,10 +43,12 @@ class Entry:
 
         :raises KeyError, TypeError, ValueError: when it is not such a row.
         """
-        value = row.get("Value")
+        key, value = row["Key"], row.get("Value")
+        if not isinstance(key, str):
+            raise TypeError(f"{key!r} is not a key")
         return cls(
-            key=row["Key"],
-            value=base64.b64decode(value) if value else b"",
+            key=key,
+            value=a2b_base64(value, strict_mode=True) if value else b"",
             flags=int(row.get("Flags") or 0),
             create_index=int(row.get("CreateIndex") or 0),
             modify_index=int(row.get("ModifyIndex") or 0),
