@@ -70,7 +70,7 @@ def members(view: View) -> Document:
         "members": [
             {
                 "id": member.id,
-                "role": "leader" if member.id == view.leader_id else "follower",
+                "role": _role(view, member),
                 "state": _state(member),
                 "host_address": member.host_address,
                 "rest_port": member.rest_port,
@@ -87,6 +87,12 @@ def members(view: View) -> Document:
             for member in view.members.values()
         ]
     }
+
+
+def _role(view: View, member: Member) -> str | None:
+    if not member.live:
+        return None
+    return "leader" if member.id == view.leader_id else "follower"
 
 
 def _state(member: Member) -> str:

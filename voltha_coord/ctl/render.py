@@ -130,7 +130,7 @@ def show_members(out: Console, document: Document) -> None:
             address += f":{row['rest_port']}"
         made.add_row(
             row["id"],
-            styled(row["role"] if row["state"] != "lost" else "-"),
+            styled(row["role"]),
             styled(row["state"]),
             str(row["items"]),
             str(row["running"]),

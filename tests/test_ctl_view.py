@@ -1,0 +1,329 @@
+"""
+Tests for what the keys say of a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from voltha_coord.consul.model import Entry
+from voltha_coord.ctl import documents
+from voltha_coord.ctl.reading import view
+from voltha_coord.ctl.view import View
+
+from .support.keyspace import (
+    KEYS,
+    assigned,
+    leads,
+    member,
+    original,
+    owned,
+    reports,
+    running,
+    session_of,
+    work,
+)
+
+
+def seen(*entries: Entry | Iterable[Entry]) -> View:
+    """
+    Look at these entries.
+    """
+    flat: list[Entry] = []
+    for entry in entries:
+        flat += [entry] if isinstance(entry, Entry) else entry
+    return view(KEYS, flat)
+
+
+class LeaderTests(SynchronousTestCase):
+    """
+    Who leads.
+    """
+
+    def test_leads(self) -> None:
+        """
+        The leader is who holds the key, the token the one of its term.
+        """
+        cluster = seen(member("a"), leads("a", 12))
+
+        self.assertEqual((cluster.leader_id, cluster.fencing_token), ("a", 12))
+
+    def test_nobody(self) -> None:
+        """
+        Without the key, or with a key that no session holds, nobody leads.
+        """
+        self.assertIsNone(seen(member("a")).leader_id)
+        self.assertIsNone(seen(Entry(KEYS.leader, b"a")).leader_id)
+
+    def test_other_term(self) -> None:
+        """
+        The token of another session's term is nobody's.
+        """
+        term = leads("b")[1]
+        cluster = seen(leads("a")[0], term)
+
+        self.assertEqual((cluster.leader_id, cluster.fencing_token), ("a", None))
+
+    def test_neighbours(self) -> None:
+        """
+        Keys that only begin like the leader's and the term's are not theirs.
+        """
+        cluster = seen(Entry(KEYS.leader + "2", b"x", session="s"))
+
+        self.assertIsNone(cluster.leader)
+
+
+class TroubleTests(SynchronousTestCase):
+    """
+    What is wrong with one item.
+    """
+
+    def trouble(self, *entries: Entry | Iterable[Entry]) -> str:
+        """
+        Say what is wrong with item x, beside members a and b.
+        """
+        cluster = seen(member("a"), member("b"), *entries)
+        return cluster.trouble(cluster.items["x"])
+
+    def test_none(self) -> None:
+        """
+        Nothing is, while the assigned member owns it and reports to run it.
+        """
+        self.assertEqual(self.trouble(running("a", "x")), "")
+
+    def test_each(self) -> None:
+        """
+        Every step that is missing is named.
+        """
+        wanted, place, owner = work("x"), assigned("a", "x"), owned("a", "x")
+
+        self.assertEqual(self.trouble(wanted), "not assigned")
+        self.assertEqual(self.trouble(wanted, place), "not taken yet")
+        self.assertEqual(self.trouble(wanted, place, owner), "not reported")
+        self.assertEqual(
+            self.trouble(wanted, place, owner, reports("a", x="failed")), "is failed"
+        )
+        self.assertEqual(
+            self.trouble(wanted, place, owned("b", "x")), "still owned by b"
+        )
+
+    def test_two_members(self) -> None:
+        """
+        An item of two members is wrong; one that is prepared on the second is
+        not.
+        """
+        first = running("a", "x")
+
+        self.assertEqual(self.trouble(first, assigned("b", "x")), "assigned to a and b")
+        self.assertEqual(
+            self.trouble(first, assigned("b", "x", b'{"phase":"prepare"}')), ""
+        )
+
+    def test_gone(self) -> None:
+        """
+        A member that is gone, or lives a second life, answers for nothing.
+        """
+        self.assertEqual(
+            self.trouble(work("x"), assigned("c", "x")),
+            "assigned to c, which is no member",
+        )
+        self.assertEqual(
+            self.trouble(work("x"), owned("c", "x")), "owned by c, which is gone"
+        )
+        self.assertEqual(
+            self.trouble(work("x"), assigned("a", "x"), owned("a", "x", "old")),
+            "owned by a, which is gone",
+        )
+
+    def test_not_wanted(self) -> None:
+        """
+        What is not wanted has to be nobody's.
+        """
+        stopped = work("x", b'{"order":"stop"}')
+
+        self.assertEqual(self.trouble(stopped), "")
+        self.assertEqual(
+            self.trouble(stopped, assigned("a", "x")),
+            "not wanted, still assigned to a",
+        )
+        self.assertEqual(self.trouble(owned("a", "x")), "not wanted, still owned by a")
+
+    def test_error_key(self) -> None:
+        """
+        What the cluster itself says is wrong comes first.
+        """
+        error = Entry(KEYS.error("x"), b"no member has a GPU")
+
+        self.assertEqual(self.trouble(work("x"), error), "no member has a GPU")
+
+    def test_original(self) -> None:
+        """
+        A member of the original takes nothing and reports nothing: that is not
+        wrong.
+        """
+        self.assertEqual(self.trouble(original("o"), work("x"), assigned("o", "x")), "")
+
+
+class RunningTests(SynchronousTestCase):
+    """
+    What counts as running.
+    """
+
+    def test_needs_both(self) -> None:
+        """
+        An owner record and that very member's report are needed.
+        """
+        report = reports("a", x="running")
+        cases = {
+            "both": [owned("a", "x"), *report],
+            "no owner": report,
+            "no report": [owned("a", "x")],
+            "another's report": [owned("b", "x"), *report],
+            "another life's": [owned("a", "x", "old"), *report],
+            "not running": [owned("a", "x"), *reports("a", x="starting")],
+        }
+        found = {}
+        for name, entries in cases.items():
+            cluster = seen(member("a"), member("b"), work("x"), entries)
+            found[name] = cluster.running(cluster.items["x"])
+
+        self.assertEqual([name for name, runs in found.items() if runs], ["both"])
+
+
+class StrayTests(SynchronousTestCase):
+    """
+    Whatever anyone may put under the prefix (guarantee G9).
+    """
+
+    def test_strays(self) -> None:
+        """
+        Keys with foreign depth or illegal ids are listed, percent-encoded.
+        """
+        cluster = seen(
+            Entry("service/voltha/members/a/b", b""),
+            Entry("service/voltha/work/a b", b""),
+            Entry("service/voltha/assignments/a", b""),
+            Entry("service/voltha/assignments/a/b/c", b""),
+            Entry("service/voltha/owners/a/b", b""),
+            Entry("service/voltha/status/a/x", b""),
+        )
+
+        self.assertEqual(len(cluster.strays), 6)
+        self.assertIn("service/voltha/work/a%20b", cluster.strays)
+        self.assertEqual((cluster.items, cluster.members), ({}, {}))
+
+    def test_unreadable(self) -> None:
+        """
+        Values that are not what belongs there are listed, and the rest counts.
+        """
+        cluster = seen(
+            Entry(KEYS.term, b"\xff"),
+            Entry(KEYS.member("a"), b"[1]", session="s"),
+            Entry(KEYS.owner("x"), b"{}"),
+            Entry(KEYS.status("a", 0), b"?"),
+            work("x", b'{"weight":"much"}'),
+            assigned("a", "x", b"\x00"),
+        )
+
+        self.assertEqual(len(cluster.unreadable), 6)
+        self.assertEqual(list(cluster.live), ["a"])
+        self.assertTrue(cluster.items["x"].wanted)
+
+
+class DocumentTests(SynchronousTestCase):
+    """
+    The documents of the commands.
+    """
+
+    def setUp(self) -> None:
+        """
+        Have a cluster with an item that is not taken, and one that is not
+        wanted any more.
+        """
+        self.cluster = seen(
+            member("a", host_address="10.0.0.1", rest_port=8880, weight=2),
+            member("b", leaving=True),
+            member("c", session=None),
+            leads("a"),
+            running("a", "x", "y"),
+            work("z"),
+            assigned("b", "z"),
+            assigned("b", "old"),
+        )
+
+    def test_status(self) -> None:
+        """
+        The status has the field names of the members' own.
+        """
+        document = documents.status(self.cluster, "http://h:8500", "1.0")
+
+        self.assertEqual(document["leader_id"], "a")
+        self.assertEqual(document["fencing_token"], 4711)
+        self.assertEqual(
+            document["work"], {"wanted": 3, "assigned": 3, "owned": 2, "running": 2}
+        )
+        self.assertEqual(
+            document["errors"],
+            {"z": "not taken yet", "old": "not wanted, still assigned to b"},
+        )
+        self.assertEqual(document["consul"]["address"], "http://h:8500")
+
+    def test_members(self) -> None:
+        """
+        A member's row says how it is and what it has.
+        """
+        rows = {row["id"]: row for row in documents.members(self.cluster)["members"]}
+
+        self.assertEqual(
+            [(row["state"], row["role"], row["items"]) for row in rows.values()],
+            [("online", "leader", 2), ("leaving", "follower", 2), ("lost", None, 0)],
+        )
+        self.assertEqual(rows["a"]["running"], 2)
+        self.assertEqual(rows["a"]["host_address"], "10.0.0.1")
+        self.assertEqual(rows["a"]["session_id"], session_of("a"))
+        self.assertEqual(rows["a"]["liveness"], "check")
+
+    def test_work(self) -> None:
+        """
+        The list of work holds what is under work/ and nothing else.
+        """
+        rows = documents.work(self.cluster)["work"]
+
+        self.assertEqual([row["id"] for row in rows], ["x", "y", "z"])
+
+    def test_assignments(self) -> None:
+        """
+        Filters leave the items of a member, those that fit, those that are
+        wrong.
+        """
+
+        def ids(**filters: object) -> list[str]:
+            rows = documents.assignments(self.cluster, **filters)  # type: ignore[arg-type]  # one helper for all filters
+            return [row["id"] for row in rows["assignments"]]
+
+        self.assertEqual(ids(), ["old", "x", "y", "z"])
+        self.assertEqual(ids(member="b"), ["old", "z"])
+        self.assertEqual(ids(patterns=("x", "o*")), ["old", "x"])
+        self.assertEqual(ids(only_wrong=True), ["old", "z"])
+        self.assertEqual(ids(member="a", only_wrong=True), [])
+
+    def test_assignment(self) -> None:
+        """
+        A row says who is to run an item, who does, and how.
+        """
+        row = documents.assignments(self.cluster, patterns=["x"])["assignments"][0]
+
+        self.assertEqual(
+            row,
+            {
+                "id": "x",
+                "wanted": True,
+                "assigned": ["a"],
+                "phases": ["run"],
+                "owner": "a",
+                "state": "running",
+                "wrong": None,
+            },
+        )
