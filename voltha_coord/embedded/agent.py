@@ -292,6 +292,7 @@ class Agent:
         local = self.checks.get(check_id)
         if local is None:
             raise Problem(500, f'CheckID "{check_id}" does not have associated TTL')
+        local.said = output
         self._arm(local)
         self._set(local, status, output)
 
@@ -303,10 +304,8 @@ class Agent:
         if local.lapse is not None and local.lapse.active():
             local.lapse.cancel()
         output = "TTL expired"
-        if local.check.output:
-            output = (
-                f"{output} (last output before timeout follows): {local.check.output}"
-            )
+        if local.said:
+            output = f"{output} (last output before timeout follows): {local.said}"
         self._set(local, "critical", output)
 
     def _set(self, local: LocalCheck, status: str, output: str) -> None:

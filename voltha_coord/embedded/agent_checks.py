@@ -17,6 +17,7 @@ class LocalCheck:
     :ivar ttl: seconds it may go without an update.
     :ivar reap_after: seconds of critical after which its service is removed;
         0 for never.
+    :ivar said: the last output it was updated with.
     :ivar in_sync: whether the catalog was told of it as it is.
     :ivar due: when its TTL is over.
     """
@@ -25,6 +26,7 @@ class LocalCheck:
         self.check = check
         self.ttl = ttl
         self.reap_after = reap_after
+        self.said = ""
         self.in_sync = False
         self.due = 0.0
         self.lapse: IDelayedCall | None = None

@@ -89,9 +89,11 @@ def agent_members(call: Call) -> Response:
 
 def _local(service: Service) -> dict[str, Any]:
     shown = service.to_json()
-    kept = ("ID", "Service", "Tags", "Meta", "Port", "Address", "TaggedAddresses")
-    weights = {"Weights": shown["Weights"], "EnableTagOverride": False}
-    return {name: shown[name] for name in kept if shown[name] != {}} | weights
+    kept = ["ID", "Service", "Tags", "Meta", "Port", "Address"]
+    if service.address:
+        kept.append("TaggedAddresses")
+    kept += ["Weights", "EnableTagOverride"]
+    return {name: shown[name] for name in kept}
 
 
 def agent_services(call: Call) -> Response:
@@ -185,6 +187,8 @@ def service_register(call: Call) -> Response:
     rows = [] if fields.raw("Check") is None else [fields.raw("Check")]
     rows += fields.items("Checks") or []
     checks = []
+    # Consul takes a check of nothing for no check.
+    rows = [row for row in rows if row not in ({}, {"TTL": "0s"})]
     for number, row in enumerate(rows, 1):
         default_id = f"service:{service.id}"
         if len(rows) > 1:

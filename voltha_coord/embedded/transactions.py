@@ -202,6 +202,9 @@ def parse_operations(body: bytes) -> list[Operation]:
 
 def _parse_operation(row: object) -> list[Operation]:
     outer = Fields(row, _PREFIX)
+    for name in row if isinstance(row, dict) else ():
+        if name.lower() != "kv":
+            raise Problem(400, f'{_PREFIX}: json: unknown field "{name}"')
     if outer.raw("KV") is None:
         return []
     fields = Fields(outer.raw("KV"), _PREFIX)
