@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -36,6 +36,23 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from ._log_format import LogEvent, console_line, console_text, json_line
+
+
+class Written(Protocol):
+    """
+    Where a log is written: a text stream, or Twisted's LogFile.
+    """
+
+    def write(self, text: str, /) -> object:
+        """
+        Write some of it.
+        """
+
+    def flush(self) -> object:
+        """
+        Hand over what was written.
+        """
+
 
 #: By structlog's name, from the least to the most severe.
 LEVELS = {
@@ -162,13 +179,16 @@ class LogOutput:
     :ivar observer: what twistd is to send its events to.
     """
 
-    def __init__(self, format: str, level: str, stream: TextIO) -> None:
+    def __init__(self, format: str, level: str, stream: Written) -> None:
         self.level = level
-        colour = format == "console" and stream.isatty()
+        # A LogFile does not even know the question.
+        isatty = getattr(stream, "isatty", bool)
+        colour = format == "console" and isatty()
         render = FORMATS[format]
         self.observer: ILogObserver = FilteringLogObserver(
             FileLogObserver(
-                stream, lambda event: render(LogEvent.of(event, colour)) + "\n"
+                cast(TextIO, stream),
+                lambda event: render(LogEvent.of(event, colour)) + "\n",
             ),
             [_Wanted(self)],
         )
@@ -228,7 +248,7 @@ def is_chatter(event: LogEventDict) -> bool:
     return str(event.get("log_namespace", "")).startswith(("twisted.", "log_legacy"))
 
 
-def configure(format: str, level: str, stream: TextIO) -> LogOutput:
+def configure(format: str, level: str, stream: Written) -> LogOutput:
     """
     Make this process log through Twisted; the observer is for twistd to use.
 

@@ -1,5 +1,5 @@
 """
-SIGHUP: reading the configuration again while the process runs.
+Signals: SIGHUP reads the configuration again while the process runs.
 """
 
 from __future__ import annotations
@@ -42,11 +42,47 @@ class Levelled(Protocol):
     level: str
 
 
-class Reloading(Service):
+class OnSignal(Service):
+    """
+    Calls something when a signal arrives, while the service runs.
+
+    :param reactor: runs the call, outside the signal's handler.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorFromThreads,
+        number: signal.Signals,
+        call: Callable[[], object],
+    ) -> None:
+        self._reactor = reactor
+        self._number = number
+        self._call = call
+        self._before: Any = None
+
+    def startService(self) -> None:
+        """
+        Take the signal, which might end the process otherwise.
+        """
+        super().startService()
+        self._before = signal.signal(self._number, self._on_signal)
+
+    def stopService(self) -> None:
+        """
+        Give the signal back.
+        """
+        super().stopService()
+        signal.signal(self._number, self._before)
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        self._reactor.callFromThread(self._call)
+
+
+class Reloading(OnSignal):
     """
     Applies what has changed in the configuration whenever SIGHUP arrives.
 
-    :param reactor: runs what the signal asks for, outside the signal's handler.
+    :param reactor: runs what the signal asks for.
     :param read: gives what each option is set to now.
     :param member: gets a new weight, a new token.
     :param output: gets a new level.
@@ -59,29 +95,11 @@ class Reloading(Service):
         member: Changeable,
         output: Levelled,
     ) -> None:
-        self._reactor = reactor
+        super().__init__(reactor, signal.SIGHUP, self.reload)
         self._read = read
         self._member = member
         self._output = output
         self._applied = {name: value.value for name, value in read().items()}
-        self._before: Any = None
-
-    def startService(self) -> None:
-        """
-        Take SIGHUP, which would end the process.
-        """
-        super().startService()
-        self._before = signal.signal(signal.SIGHUP, self._on_signal)
-
-    def stopService(self) -> None:
-        """
-        Give SIGHUP back.
-        """
-        super().stopService()
-        signal.signal(signal.SIGHUP, self._before)
-
-    def _on_signal(self, number: int, frame: Any) -> None:
-        self._reactor.callFromThread(self.reload)
 
     def reload(self) -> None:
         """
@@ -110,7 +128,7 @@ class Reloading(Service):
         self._applied.update(applied)
         log.info(
             "configuration-reread",
-            **{name.replace("-", "_"): value for name, value in applied.items()},
+            changed=applied,
             token="changed" if token else "unchanged",
         )
         if restart:

@@ -293,8 +293,9 @@ def texts(raw: Any) -> tuple[str, ...]:
     """
     Take several texts: a list, or a text with commas between them.
     """
-    several = raw if isinstance(raw, list | tuple) else str(raw).split(",")
-    values = tuple(text(one).strip() for one in several)
+    several = raw if isinstance(raw, list | tuple) else [raw]
+    parts = [part for one in several for part in text(one).split(",")]
+    values = tuple(text(part).strip() for part in parts)
     if not values:
         raise ValueError("names nothing")
     return values

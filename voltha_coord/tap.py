@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TextIO
+from typing import Any
 
 from attrs import evolve
 from twisted.application.service import IServiceCollection
@@ -17,7 +18,7 @@ from twisted.python.components import Componentized
 from twisted.python.logfile import LogFile
 
 from . import _logging, plugins
-from ._reload import Reloading
+from ._reload import OnSignal, Reloading
 from .clock import boot_time
 from .consul.address import Address
 from .options import Options
@@ -48,7 +49,7 @@ class TwistdService(CoordinatorService):
         super().setServiceParent(parent)
 
 
-def _log_stream(twistd: Mapping[str, Any]) -> TextIO | None:
+def _log_stream(twistd: Mapping[str, Any]) -> _logging.Written | None:
     """
     Open what twistd was told to log to; ``None`` when that is not a file.
     """
@@ -57,11 +58,13 @@ def _log_stream(twistd: Mapping[str, Any]) -> TextIO | None:
     name = twistd.get("logfile")
     daemon = not (twistd.get("nodaemon") or twistd.get("debug"))
     if name == "-" or (not name and not daemon):
+        # twistd itself refuses a daemon that logs to standard output.
         return None if daemon else sys.stdout
-    return LogFile.fromFullPath(name or "twistd.log")  # type: ignore[no-any-return]  # writes text
+    file: LogFile = LogFile.fromFullPath(name or "twistd.log")
+    return file
 
 
-def _use_steady_clock(reactor: Any) -> None:
+def use_steady_clock(reactor: Any) -> None:
     """
     Let the reactor's timers run on a clock that nobody can set.
     """
@@ -112,7 +115,7 @@ def makeService(
     """
     if reactor is None:
         from twisted.internet import reactor
-    _use_steady_clock(reactor)
+    use_steady_clock(reactor)
     from .web.listening import listen as listen_web
 
     stream = _log_stream(options.parent or {"nodaemon": True})
@@ -127,8 +130,8 @@ def makeService(
     def embedded() -> IListeningPort:
         from .embedded.http import listen
 
-        port: IListeningPort = listen(reactor, options.embedded_port)
-        return port
+        assert options.embedded_port is not None
+        return listen(reactor, options.embedded_port)
 
     service = TwistdService(
         reactor,
@@ -139,5 +142,8 @@ def makeService(
     )
     if stream is not None:
         service.log_output = output
-    Reloading(reactor, options.read_again, service, output).setServiceParent(service)
+    reloading = Reloading(reactor, options.read_again, service, output)
+    reloading.setServiceParent(service)
+    if isinstance(stream, LogFile):
+        OnSignal(reactor, signal.SIGUSR1, stream.rotate).setServiceParent(service)
     return service
