@@ -33,7 +33,9 @@ def member(instance_id: str, session: str | None = "", **fields: Any) -> Entry:
     """
     Give a member's key; without a session when that is ``None``.
     """
-    record = Member(instance_id, version="1.0", check=f"check-{instance_id}")
+    record = Member(
+        instance_id, version="1.0", rest_port=8880, check=f"check-{instance_id}"
+    )
     return Entry(
         KEYS.member(instance_id),
         evolve(record, **fields).encode(),

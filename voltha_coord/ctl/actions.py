@@ -16,7 +16,7 @@ from .._types import Steps
 from ..consul.api import ConsulApi
 from ..consul.model import Entry, KeyNames, Op
 from ..errors import AccessDenied, TransactionRefused
-from ..keys import Keys
+from ..keys import Keys, probe
 from .reading import snapshot, view
 from .view import View
 
@@ -45,13 +45,13 @@ def look(api: ConsulApi, keys: Keys) -> Steps[View]:
     for name in _LISTED:
         prefix = f"{keys.prefix}/{name}/"
         if not any(entry.key.startswith(prefix) for entry in entries):
-            yield from _refuse_denied(api, keys, name)
+            yield from _refuse_denied(api, prefix)
     return view(keys, entries)
 
 
-def _refuse_denied(api: ConsulApi, keys: Keys, name: str) -> Steps[None]:
-    if (yield api.denied(keys.probe(name))):
-        raise AccessDenied(f"this token may not read {keys.prefix}/{name}/")
+def _refuse_denied(api: ConsulApi, prefix: str) -> Steps[None]:
+    if (yield api.denied(probe(prefix))):
+        raise AccessDenied(f"this token may not read {prefix}")
 
 
 @frozen
@@ -153,7 +153,7 @@ def all_work(api: ConsulApi, keys: Keys) -> Steps[tuple[str, ...]]:
 def _work_ids(api: ConsulApi, keys: Keys) -> Steps[set[str]]:
     found: KeyNames = yield api.keys(keys.work)
     if not found.names:
-        yield from _refuse_denied(api, keys, "work")
+        yield from _refuse_denied(api, keys.work)
     return {name.removeprefix(keys.work) for name in found.names}
 
 

@@ -32,9 +32,11 @@ class Invocation:
     One call of the command.
 
     :ivar run: does an action on a target; tests have one without a reactor.
+    :ivar wait: gives a Deferred that fires after so many seconds.
     """
 
     run: Callable[[Target, Action], Any]
+    wait: Callable[[float], Any]
     target: Target | None = None
     json: bool = False
 
@@ -84,6 +86,15 @@ def _run(target: Target, action: Action) -> Any:
     from .run import run
 
     return run(target, action)
+
+
+def _wait(seconds: float) -> Any:
+    from twisted.internet import reactor
+    from twisted.internet.interfaces import IReactorTime
+
+    from .._loops import sleep
+
+    return sleep(IReactorTime(reactor), seconds)
 
 
 def _prefix(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -161,7 +172,7 @@ def voltha_coordctl(
     Exit status: 0 done, 1 failed, 2 wrong usage.
     """
     if context.obj is None:
-        context.obj = Invocation(_run)
+        context.obj = Invocation(_run, _wait)
     from .run import Target
 
     context.obj.json = as_json
@@ -171,7 +182,7 @@ def voltha_coordctl(
         token_file=token_file,
         datacenter=datacenter,
         timeout=timeout,
-        environ=os.environ,
+        environ=dict(os.environ),
     )
 
 
@@ -370,7 +381,6 @@ def doctor(invocation: Invocation) -> None:
     """
     import time
 
-    from .._loops import sleep
     from ..clock import boot_time
     from ..settings import Settings
     from . import render
@@ -378,16 +388,13 @@ def doctor(invocation: Invocation) -> None:
     from .findings import Level
 
     def action(api: Any, keys: Any) -> Any:
-        from twisted.internet import reactor
-        from twisted.internet.interfaces import IReactorTime
-
         return Doctor(
             api,
             keys,
             Settings(prefix=keys.prefix),
             now=boot_time,
             wall=time.time,
-            wait=lambda seconds: sleep(IReactorTime(reactor), seconds),
+            wait=invocation.wait,
         ).examine()
 
     findings = invocation.do(action)

@@ -21,8 +21,8 @@ from ..consul.classify import decode
 from ..consul.durations import from_json
 from ..consul.model import KeyNames, SessionInfo
 from ..consul.transport import Request, Response
-from ..errors import AccessDenied, ConsulError, ConsulUnavailable
-from ..keys import Keys
+from ..errors import AccessDenied, ConsulError, ConsulUnavailable, NoClusterLeader
+from ..keys import Keys, probe
 from ..settings import Settings
 from .agent import KEYS, SERVICE, SESSION, Facts, of_agent
 from .cluster import of_cluster
@@ -102,20 +102,29 @@ class Doctor:
 
     @inlineCallbacks
     def _facts(self) -> Steps[Facts]:
-        response: Response = yield self._api.requester.request(
-            Request("GET", "/v1/status/leader", deadline=self._api.command_timeout)
+        facts = Facts(address=self._api.requester.address)
+        request = Request(
+            "GET", "/v1/status/leader", deadline=self._api.command_timeout
         )
-        facts = Facts(
-            address=self._api.requester.address,
-            cluster_leader=str(decode(response)),
-            apart=self._apart(response),
-        )
+        try:
+            response: Response = yield self._api.requester.request(request)
+        except NoClusterLeader:
+            # A client agent that knows no server says it so.
+            pass
+        else:
+            facts = evolve(
+                facts,
+                cluster_leader=str(decode(response)),
+                apart=self._apart(response),
+            )
         facts = yield from self._agent(facts)
         if not facts.cluster_leader:
-            return evolve(facts, rights_from="the servers have no leader")
+            if facts.rights is None:
+                facts = evolve(facts, rights_from="the servers have no leader")
+            return facts
         denied = []
         for name in LISTED:
-            if (yield self._api.denied(self._keys.probe(name))):
+            if (yield self._api.denied(probe(f"{self._keys.prefix}/{name}/"))):
                 denied.append(name)
         facts = evolve(facts, denied=tuple(denied))
         if facts.rights is None:

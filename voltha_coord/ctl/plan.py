@@ -12,11 +12,11 @@ from twisted.python.reflect import namedAny
 
 from .._types import Steps
 from ..consul.api import ConsulApi
-from ..consul.model import Entry, Op
 from ..interfaces import IPlanner
 from ..keys import Keys
 from ..planning.operations import Assign, Move, Operation, Plan, Unassign
 from ..planning.state import ClusterState, Snapshot
+from ..snapshot import read_snapshot
 from .documents import Document
 
 #: The planners of the leaders that divide items by their number.
@@ -27,28 +27,14 @@ PLANNERS = {
 
 
 @inlineCallbacks
-def cluster_state(api: ConsulApi, keys: Keys) -> Steps[ClusterState]:
-    """
-    Read what a leader would read, at one moment.
-    """
-    trees = (keys.members, keys.work, keys.assignments, keys.owners, keys.intent)
-    entries: tuple[Entry, ...] = yield api.txn([Op.get_tree(tree) for tree in trees])
-    found: dict[str, list[Entry]] = {tree: [] for tree in trees}
-    for entry in entries:
-        for tree in trees:
-            if entry.key.startswith(tree):
-                found[tree].append(entry)
-    return ClusterState.from_snapshot(Snapshot(keys, 0.0, *found.values()))
-
-
-@inlineCallbacks
 def plan(api: ConsulApi, keys: Keys, leader: str) -> Steps[Document]:
     """
     Give what that leader would do now, as a document.
 
     :param leader: one of :data:`PLANNERS`.
     """
-    state: ClusterState = yield cluster_state(api, keys)
+    found: Snapshot = yield read_snapshot(api, keys, 0.0, consistent=False)
+    state = ClusterState.from_snapshot(found)
     planner: IPlanner = namedAny(PLANNERS[leader])()
     return document(leader, state, planner.plan(state))
 

@@ -5,8 +5,9 @@ Runs one action against Consul on a reactor of its own, and ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+import structlog
 from attrs import evolve, frozen
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 from twisted.python.failure import Failure
@@ -60,6 +61,7 @@ def run(target: Target, action: Action) -> Any:
     """
     from twisted.internet import reactor
 
+    structlog.configure(processors=[_silence])
     api = ConsulApi(
         connect(reactor, target.connection(), connect_timeout=min(2.0, target.timeout)),
         command_timeout=target.timeout,
@@ -80,6 +82,13 @@ def run(target: Target, action: Action) -> Any:
     if isinstance(outcome[0], Failure):
         outcome[0].raiseException()
     return outcome[0]
+
+
+def _silence(*event: object) -> NoReturn:
+    """
+    Log nothing: what failed is told in one line, at the end.
+    """
+    raise structlog.DropEvent
 
 
 @inlineCallbacks
