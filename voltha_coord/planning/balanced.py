@@ -12,7 +12,7 @@ from zope.interface import implementer
 from ..interfaces import IPlanner
 from .apportion import apportion
 from .current import NO_RECEIVER, Current, nothing_to_do
-from .operations import Assign, Move, Operation, Plan, Unassign
+from .operations import Plan
 from .state import ClusterState
 
 
@@ -47,29 +47,21 @@ class BalancedPlanner:
             return idle
         current = Current.of(state)
         weights = state.receivers
-        placements = current.placements
-        held = Counter(placements.values())
-        removals = [*current.over]
-        removals += _settle(current.duplicates, state, weights, placements, held)
+        after = dict(current.placements)
+        held = Counter(after.values())
+        _settle(current.duplicates, state, weights, after, held)
         if not weights:
-            unplaced = sorted(state.work.keys() - placements.keys())
+            unplaced = sorted(state.work.keys() - after.keys())
             errors = dict.fromkeys(unplaced, NO_RECEIVER)
-            return Plan(tuple(removals), placements, errors)
+            return Plan(current.operations(after), after, errors)
         targets = apportion(weights, len(state.work), held)
-        homeless = sorted(
-            [
-                *_surplus(placements, held, targets),
-                *(state.work.keys() - placements.keys()),
-            ]
-        )
-        operations: list[Operation] = [*removals]
-        for work, member in zip(homeless, _room(held, targets), strict=True):
-            source = placements.get(work)
-            operations.append(
-                Assign(work, member) if source is None else Move(work, source, member)
-            )
-            placements[work] = member
-        return Plan(tuple(operations), placements)
+        homeless = [
+            *_surplus(after, held, targets),
+            *(state.work.keys() - after.keys()),
+        ]
+        homeless.sort()
+        after.update(zip(homeless, _room(held, targets), strict=True))
+        return Plan(current.operations(after), after)
 
 
 def _settle(
@@ -78,9 +70,9 @@ def _settle(
     weights: Mapping[str, float],
     placements: dict[str, str],
     held: Counter[str],
-) -> Iterator[Unassign]:
+) -> None:
     """
-    Leave each item that several members have with one of them.
+    Let each item that several members have be with one of them.
     """
     for work, members in duplicates.items():
         record = state.owners.get(work)
@@ -88,7 +80,6 @@ def _settle(
         keeper = min((m not in weights, m != owner, held[m], m) for m in members)[3]
         placements[work] = keeper
         held[keeper] += 1
-        yield from (Unassign(work, m) for m in members if m != keeper)
 
 
 def _surplus(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from .operations import Plan, Unassign
+from .operations import Assign, Move, Operation, Plan, Unassign
 from .state import ClusterState
 
 
@@ -49,6 +49,34 @@ class Current:
             del placements[work]
         over.sort(key=lambda operation: (operation.work, operation.member))
         return cls(placements, dict(sorted(duplicates.items())), over)
+
+    def operations(self, after: Mapping[str, str]) -> tuple[Operation, ...]:
+        """
+        Give what leads from here to other placements: first what is taken from
+        members and given to nobody, then what is given, each in the order of
+        the work ids.
+
+        :param after: work id to member; every item that has a place here has
+            one there.
+        """
+        takings: list[Operation] = [*self.over]
+        givings: list[Assign | Move] = []
+        for work, holders in self.duplicates.items():
+            target = after[work]
+            spare = [member for member in holders if member != target]
+            if len(spare) == len(holders):
+                givings.append(Move(work, spare.pop(0), target))
+            takings += [Unassign(work, member) for member in spare]
+        before = self.placements
+        for work, target in after.items():
+            source = before.get(work)
+            if source == target or work in self.duplicates:
+                continue
+            givings.append(
+                Assign(work, target) if source is None else Move(work, source, target)
+            )
+        givings.sort(key=lambda operation: operation.work)
+        return (*takings, *givings)
 
 
 def nothing_to_do(state: ClusterState) -> Plan | None:

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from ..interfaces import IPlanner
 from .current import NO_RECEIVER, Current, nothing_to_do
-from .operations import Assign, Move, Operation, Plan, Unassign
+from .operations import Plan
 from .state import ClusterState
 
 #: Digests for each member, and points taken from each.
@@ -81,24 +81,12 @@ class HashRingPlanner:
             return idle
         current = Current.of(state)
         members = state.receivers
-        ring = HashRing(members)
-        placements = current.placements
-        operations: list[Operation] = [*current.over]
-        for work, holders in current.duplicates.items():
-            wanted = ring.member_of(work) if members else None
-            keeper = wanted if wanted in holders else holders[0]
-            placements[work] = keeper
-            operations += [Unassign(work, m) for m in holders if m != keeper]
-        if not members:
-            unplaced = sorted(state.work.keys() - placements.keys())
-            errors = dict.fromkeys(unplaced, NO_RECEIVER)
-            return Plan(tuple(operations), placements, errors)
-        for work in sorted(state.work):
-            source = placements.get(work)
-            target = ring.member_of(work)
-            if source is None:
-                operations.append(Assign(work, target))
-            elif source != target:
-                operations.append(Move(work, source, target))
-            placements[work] = target
-        return Plan(tuple(operations), placements)
+        if members:
+            ring = HashRing(members)
+            after = {work: ring.member_of(work) for work in state.work}
+            return Plan(current.operations(after), after)
+        after = {work: m[0] for work, m in current.duplicates.items()}
+        after.update(current.placements)
+        unplaced = sorted(state.work.keys() - after.keys())
+        errors = dict.fromkeys(unplaced, NO_RECEIVER)
+        return Plan(current.operations(after), after, errors)
