@@ -8,9 +8,10 @@ takes keys apart again; nothing else in the package concatenates keys.
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import quote
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from .errors import ConfigurationError, InvalidIdError
 
@@ -100,22 +101,37 @@ def shown(key: str) -> str:
     return quote(key, safe="/@:._-", errors="surrogatepass")
 
 
+def _under(name: str) -> Any:
+    """
+    Give a field that is a key under the prefix unless it is set by itself.
+    """
+    return field(
+        kw_only=True,
+        default=Factory(lambda keys: f"{keys.prefix}/{name}", takes_self=True),
+    )
+
+
 @frozen
 class Keys:
     """
     Every key of one cluster.
 
+    The four that the original coordinator has as class constants can be set
+    apart from the prefix.
+
     :ivar prefix: without a slash at its end.
+    :ivar leader: the key whose holder leads; its value is the holder's
+        instance id.
+    :ivar members: the prefix of the member records, with its slash.
+    :ivar work: the prefix of the work items, with its slash.
+    :ivar assignments: the prefix of all assignments, with its slash.
     """
 
-    prefix: str = field(default=DEFAULT_PREFIX)
-
-    @property
-    def leader(self) -> str:
-        """
-        The key whose holder leads; its value is the holder's instance id.
-        """
-        return f"{self.prefix}/leader"
+    prefix: str = DEFAULT_PREFIX
+    leader: str = _under("leader")
+    members: str = _under("members/")
+    work: str = _under("work/")
+    assignments: str = _under("assignments/")
 
     @property
     def term(self) -> str:
@@ -123,27 +139,6 @@ class Keys:
         The record of the term: who leads or led, under which session.
         """
         return f"{self.prefix}/term"
-
-    @property
-    def members(self) -> str:
-        """
-        The prefix of the member records, with its slash.
-        """
-        return f"{self.prefix}/members/"
-
-    @property
-    def work(self) -> str:
-        """
-        The prefix of the work items, with its slash.
-        """
-        return f"{self.prefix}/work/"
-
-    @property
-    def assignments(self) -> str:
-        """
-        The prefix of all assignments, with its slash.
-        """
-        return f"{self.prefix}/assignments/"
 
     @property
     def owners(self) -> str:
@@ -205,25 +200,25 @@ class Keys:
         """
         Give the key of a member record.
         """
-        return f"{self.prefix}/members/{instance_id}"
+        return f"{self.members}{instance_id}"
 
     def work_item(self, work_id: str) -> str:
         """
         Give the key of a work item.
         """
-        return f"{self.prefix}/work/{work_id}"
+        return f"{self.work}{work_id}"
 
     def assignments_of(self, instance_id: str) -> str:
         """
         Give the prefix of a member's assignments, with its slash.
         """
-        return f"{self.prefix}/assignments/{instance_id}/"
+        return f"{self.assignments}{instance_id}/"
 
     def assignment(self, instance_id: str, work_id: str) -> str:
         """
         Give the key of one assignment.
         """
-        return f"{self.prefix}/assignments/{instance_id}/{work_id}"
+        return f"{self.assignments}{instance_id}/{work_id}"
 
     def owner(self, work_id: str) -> str:
         """
@@ -263,8 +258,20 @@ class Keys:
 
     def probe(self, name: str) -> str:
         """
-        Give a key that never exists under the prefix named ``name``.
-
-        A GET of it tells an empty listing (404) from a denied one (403).
+        Give the :func:`probe` key of the listing of that name.
         """
-        return f"{self.prefix}/{name}/.probe"
+        listed = {
+            "members": self.members,
+            "work": self.work,
+            "assignments": self.assignments,
+        }
+        return probe(listed.get(name, f"{self.prefix}/{name}/"))
+
+
+def probe(prefix: str) -> str:
+    """
+    Give a key that never exists under a prefix that ends with a slash.
+
+    A GET of it tells an empty listing (404) from a denied one (403).
+    """
+    return f"{prefix}.probe"

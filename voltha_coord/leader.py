@@ -1,0 +1,357 @@
+"""
+The leader: looks at the whole cluster, plans, and applies the difference.
+
+One :class:`Leader` leads one term.  It never reacts to an event: watches and
+timers only say *when* to look; each pass reads one snapshot, asks a planner
+(a pure function), and writes what it gave behind the term's fence.  One pass
+at a time.
+
+# Note [When a pass is made]
+
+A term begins with a look at a consistent snapshot; that it can be read and
+planned is what :meth:`Leader.start` waits for.  The first pass that writes
+comes ``departed_soak`` seconds later where work was assigned before, so that a
+takeover is quick, and ``soak`` seconds later in a new cluster, so that all
+members are there.  Members that joined and work that changed are given ``soak``
+seconds to settle, a member that left ``departed_soak``; more changes meanwhile
+begin the time anew, but hold a pass off for no longer than ``MOST_SOAKS`` times
+that.  Every ``resync_interval`` there is a pass on a consistent snapshot.  A
+pass that failed is made again after a back-off.
+
+# Note [Work of members that are gone]
+
+An item of a vanished member may still run there, for the rest of that member's
+lease.  Its owner record says under which session.  Until that lease must be
+over (see :mod:`~voltha_coord.succession`) the item stays where it is; then one
+transaction moves it and clears the owner record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
+from zope.interface import implementer
+
+from ._loops import Tasks, Wake, sleep
+from ._types import Steps
+from .apply import Application, prepare
+from .consul.backoff import Backoff
+from .consul.model import KeyNames, Reading
+from .consul.transaction import TransactionOutcome
+from .consul.watch import Watch
+from .errors import ConsulError, CoordinationError, LeaseOverError
+from .interfaces import ILeader, IPlanner
+from .planning.balanced import BalancedPlanner
+from .planning.operations import Plan
+from .planning.state import ClusterState, Snapshot
+from .snapshot import read_snapshot
+from .succession import Predecessor
+
+if TYPE_CHECKING:
+    from .coordinator import Coordinator
+
+#: Ever new changes hold a pass off for so many soak times at most.
+MOST_SOAKS = 4
+
+#: Between two looks at predecessors whose leases may not be over, in seconds.
+PREDECESSOR_RETRY = 0.25
+
+
+@define
+class PassReport:
+    """
+    What the last pass came to, for a status page and for the log.
+    """
+
+    number: int = 0
+    items: int = 0
+    members: int = 0
+    operations: int = 0
+    held: int = 0
+    seconds: float = 0.0
+    stray: tuple[str, ...] = ()
+    problems: dict[str, str] = field(factory=dict)
+    errors: dict[str, str] = field(factory=dict)
+
+
+@implementer(ILeader)
+class Leader:
+    """
+    Leads one term; see the head of the module.
+
+    :param coordinator: whose term it is.
+    :param planner: decides where work goes; balanced by default.
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, planner: IPlanner | None = None
+    ) -> None:
+        term = coordinator.term
+        if term is None:
+            raise LeaseOverError("there is no term to lead")
+        self._term = term
+        self._planner = BalancedPlanner() if planner is None else planner
+        self._reactor = coordinator.steady
+        self._api = coordinator.api
+        self._keys = coordinator.keys
+        self._settings = coordinator.settings
+        self._succession = coordinator.succession
+        self._random = coordinator.random
+        self._log = coordinator.log.bind(fencing_token=term.token)
+        self._tasks = Tasks(self._log)
+        self._wake = Wake(self._reactor)
+        self._members: frozenset[str] | None = None
+        self._work: tuple[str, ...] | None = None
+        self._soak = math.inf
+        self._latest = math.inf
+        self._due = math.inf
+        self._not_before = 0.0
+        self._consistent_at = -math.inf
+        self._waiting: tuple[Predecessor, ...] = ()
+        self._said: dict[str, object] = {}
+        self._watches: tuple[Watch[Any], ...] = (
+            self._watch("members", self._read_members, self._members_seen),
+            self._watch("work", self._read_work, self._work_seen),
+        )
+        #: What the last pass came to.
+        self.last_pass = PassReport()
+
+    @inlineCallbacks
+    def start(self) -> Steps[None]:
+        """
+        Look at the cluster, and go on making passes until :meth:`halt`.
+
+        :return: a Deferred that fires once the cluster could be read and
+            planned.  It fails with :class:`ConsulError` when Consul refuses to
+            let it be read, and with whatever the planner raises.
+        """
+        state: ClusterState = yield self._first_look()
+        self._planner.plan(state)
+        self._want_pass(
+            self._settings.departed_soak if state.assignments else self._settings.soak
+        )
+        for watch in self._watches:
+            watch.start()
+        self._tasks.spawn("leader", self._run)
+
+    @inlineCallbacks
+    def halt(self) -> Steps[None]:
+        """
+        Plan and write nothing any more.
+
+        :return: a Deferred that fires when nothing is under way; never fails.
+        """
+        for watch in self._watches:
+            yield watch.stop()
+        yield self._tasks.stop()
+
+    # When.
+
+    def _watch(self, name: str, read: Any, seen: Any) -> Watch[Any]:
+        return Watch(
+            self._reactor,
+            read,
+            seen,
+            name=name,
+            wait=self._settings.watch_wait,
+            random=self._random,
+        )
+
+    def _read_members(
+        self, index: int, wait: float, consistent: bool
+    ) -> Deferred[Reading]:
+        return self._api.list(
+            self._keys.members, index=index, wait=wait, consistent=consistent
+        )
+
+    def _read_work(
+        self, index: int, wait: float, consistent: bool
+    ) -> Deferred[KeyNames]:
+        return self._api.keys(
+            self._keys.work, index=index, wait=wait, consistent=consistent
+        )
+
+    def _members_seen(self, reading: Reading) -> None:
+        """
+        A member came, left or changed: a pass is due.
+        """
+        members = frozenset(e.key for e in reading.entries if e.session is not None)
+        departed = self._members is None or bool(self._members - members)
+        self._members = members
+        self._want_pass(
+            self._settings.departed_soak if departed else self._settings.soak
+        )
+
+    def _work_seen(self, reading: KeyNames) -> None:
+        """
+        Work came or went: a pass is due.
+        """
+        changed = self._work is not None and self._work != reading.names
+        self._work = reading.names
+        if changed:
+            self._want_pass(self._settings.soak)
+
+    def _want_pass(self, soak: float) -> None:
+        """
+        Make a pass after so many seconds of quiet, or sooner if one is wanted
+        sooner; see Note [When a pass is made].
+        """
+        now = self._reactor.seconds()
+        self._soak = min(self._soak, soak)
+        self._latest = min(self._latest, now + MOST_SOAKS * soak)
+        self._due = min(now + self._soak, self._latest)
+        self._wake.set()
+
+    @inlineCallbacks
+    def _first_look(self) -> Steps[ClusterState]:
+        """
+        Read the cluster, through outages as long as the term.
+        """
+        backoff = Backoff(self._random)
+        while True:
+            try:
+                state: ClusterState = yield self._look(consistent=True)
+            except ConsulError as error:
+                if not error.retryable:
+                    raise
+                seconds = backoff.next()
+                self._log.warning(
+                    "first-look-failed", retry_in=round(seconds, 3), error=str(error)
+                )
+                yield sleep(self._reactor, seconds)
+            else:
+                return state
+
+    @inlineCallbacks
+    def _run(self) -> Steps[None]:
+        backoff = Backoff(self._random)
+        while self._term.active:
+            try:
+                yield self._step()
+                backoff.clear()
+            except (LeaseOverError, CancelledError):
+                return
+            except Exception as error:
+                # Whatever a planner or a snapshot comes up with: the loop of a
+                # leader goes on, and says what is wrong.
+                seconds = backoff.next()
+                self._log.error(
+                    "failed-reassignment",
+                    retry_in=round(seconds, 3),
+                    error=str(error),
+                    exc_info=not isinstance(error, CoordinationError),
+                )
+                self._not_before = self._reactor.seconds() + seconds
+                self._due = self._not_before
+
+    @inlineCallbacks
+    def _step(self) -> Steps[None]:
+        """
+        Make the pass that is due, or wait for one to be.
+        """
+        now = self._reactor.seconds()
+        resync = self._consistent_at + self._settings.resync_interval
+        due = max(min(self._due, resync), self._not_before)
+        if now >= due:
+            yield self._pass(consistent=now >= resync)
+            return
+        wait = due - now
+        if self._waiting:
+            wait = min(wait, PREDECESSOR_RETRY * (0.5 + self._random()))
+        yield self._wake.wait(wait)
+        for predecessor in self._waiting:
+            over: bool = yield self._succession.is_over(predecessor)
+            if over:
+                self._waiting = ()
+                self._due = self._reactor.seconds()
+                return
+
+    # A pass.
+
+    @inlineCallbacks
+    def _look(self, *, consistent: bool) -> Steps[ClusterState]:
+        now = self._reactor.seconds()
+        snapshot: Snapshot = yield read_snapshot(
+            self._api, self._keys, now, consistent=consistent
+        )
+        if consistent:
+            self._consistent_at = now
+        state = ClusterState.from_snapshot(snapshot)
+        self._say_oddities(state)
+        return state
+
+    @inlineCallbacks
+    def _pass(self, *, consistent: bool) -> Steps[None]:
+        began = self._reactor.seconds()
+        self._soak = self._latest = self._due = math.inf
+        state: ClusterState = yield self._look(consistent=consistent)
+        if state.frozen:
+            return
+        plan = self._planner.plan(state)
+        application: Application = yield prepare(
+            self._keys, state, plan, self._succession.is_over
+        )
+        self._waiting = application.waiting
+        if application.groups:
+            yield self._write(application.groups)
+        self._report(began, state, plan, application)
+
+    @inlineCallbacks
+    def _write(self, groups: Sequence[Any]) -> Steps[None]:
+        outcome: TransactionOutcome = yield self._term.write(groups)
+        if outcome.error is not None:
+            # What is not applied is in the difference that the next pass sees.
+            raise outcome.error
+
+    def _report(
+        self, began: float, state: ClusterState, plan: Plan, application: Application
+    ) -> None:
+        last = self.last_pass
+        self.last_pass = PassReport(
+            number=last.number + 1,
+            items=len(state.work),
+            members=len(state.members),
+            operations=application.operations,
+            held=application.held,
+            seconds=self._reactor.seconds() - began,
+            stray=state.stray,
+            problems=dict(state.problems),
+            errors=dict(plan.errors),
+        )
+        if application.operations or application.held != last.held:
+            self._log.info(
+                "reassigned-work",
+                number=self.last_pass.number,
+                items=len(state.work),
+                members=len(state.members),
+                operations=application.operations,
+                held=application.held,
+            )
+
+    def _say_oddities(self, state: ClusterState) -> None:
+        """
+        Say once what lies under the prefix and cannot be used.
+        """
+        if self._note("planning-frozen", state.frozen) and state.frozen:
+            self._log.warning("planning-frozen", key=self._keys.freeze)
+        if self._note("stray-keys", state.stray) and state.stray:
+            self._log.warning(
+                "stray-keys", count=len(state.stray), some=list(state.stray[:5])
+            )
+        problems = tuple(sorted(state.problems.items()))
+        if self._note("unreadable-values", problems) and problems:
+            self._log.warning(
+                "unreadable-values", count=len(problems), some=dict(problems[:5])
+            )
+
+    def _note(self, what: str, value: object) -> bool:
+        """
+        Remember what was said; tell whether it is news.
+        """
+        news = self._said.get(what) != value
+        self._said[what] = value
+        return news

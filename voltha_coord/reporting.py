@@ -1,0 +1,127 @@
+"""
+The status report: what this member says of its work, in Consul.
+
+One loop writes the report when it says something new, at most once in
+``REPORT_INTERVAL`` seconds.  The keys are held by the member's session, so
+that they vanish with it.  An unchanged report writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from twisted.internet.defer import inlineCallbacks
+from twisted.internet.interfaces import IReactorTime
+
+from ._loops import Tasks, Wake, sleep
+from ._types import Steps
+from .consul.api import ConsulApi
+from .consul.backoff import Backoff
+from .consul.model import Op
+from .errors import ConsulError, TransactionRefused
+from .keys import Keys
+from .records import StatusReport, encode_status
+from .session import SessionKeeper
+
+#: A report is written at most once in so many seconds.
+REPORT_INTERVAL = 0.2
+
+
+class StatusWriter:
+    """
+    Writes one member's status report; see the head of the module.
+
+    :param collect: gives the report as it is now.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        api: ConsulApi,
+        keys: Keys,
+        session: SessionKeeper,
+        *,
+        instance_id: str,
+        collect: Callable[[], StatusReport],
+        random: Callable[[], float],
+        log: Any = None,
+    ) -> None:
+        self._reactor = reactor
+        self._api = api
+        self._keys = keys
+        self._session = session
+        self._instance_id = instance_id
+        self._collect = collect
+        self._random = random
+        self._log = structlog.get_logger(__name__) if log is None else log
+        self._tasks = Tasks(self._log)
+        self._wake = Wake(reactor)
+        self._written: tuple[str, tuple[bytes, ...]] | None = None
+
+    def start(self) -> None:
+        """
+        Begin to report, until :meth:`stop`.
+        """
+        self._tasks.spawn("status", self._run)
+
+    def wake(self) -> None:
+        """
+        The report may say something new.
+        """
+        self._wake.set()
+
+    @inlineCallbacks
+    def stop(self) -> Steps[None]:
+        """
+        Report no more.
+
+        :return: a Deferred that fires when nothing is under way; never fails.
+        """
+        yield self._tasks.stop()
+
+    @inlineCallbacks
+    def _run(self) -> Steps[None]:
+        backoff = Backoff(self._random)
+        while True:
+            yield self._wake.wait()
+            lease = self._session.lease
+            if lease is None or not lease.active:
+                continue
+            try:
+                yield self._write(lease.session_id)
+                backoff.clear()
+                pause = REPORT_INTERVAL
+            except ConsulError as error:
+                pause = backoff.next()
+                self._written = None
+                self._wake.set()
+                if isinstance(error, TransactionRefused) and error.session_invalid:
+                    self._session.suspect()
+                self._log.warning(
+                    "status-not-written", retry_in=round(pause, 3), error=str(error)
+                )
+            yield sleep(self._reactor, pause)
+
+    @inlineCallbacks
+    def _write(self, session: str) -> Steps[None]:
+        """
+        Write the chunks that differ from what this session wrote last.
+        """
+        chunks = tuple(encode_status(self._collect()))
+        before: tuple[bytes, ...] = ()
+        if self._written is not None and self._written[0] == session:
+            before = self._written[1]
+        if chunks == before:
+            return
+        # The first chunk is what makes a report of them, so it comes last.
+        for number in reversed(range(len(chunks))):
+            if number >= len(before) or chunks[number] != before[number]:
+                key = self._keys.status(self._instance_id, number)
+                yield self._api.txn((Op.lock(key, chunks[number], session),))
+        for number in range(len(chunks), len(before)):
+            yield self._api.txn(
+                (Op.delete(self._keys.status(self._instance_id, number)),)
+            )
+        self._written = (session, chunks)

@@ -1,0 +1,206 @@
+"""
+The role of a member: what it is at the moment, and what follows from it.
+
+:data:`RoleMachine` turns a :class:`RoleCore` into a :class:`Role`.  It makes no
+request: the election tells it what happened; it makes the leader of a term,
+halts it, and says what role that is.
+
+It is told level-triggered: after every look at the leader key comes
+``leader_known`` or ``leaderless``, so a repeat, or one that comes at a moment
+when it does not matter, may be ignored.  What is not declared here cannot
+happen, and raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import structlog
+from attrs import define, field, frozen
+from automat import TypeMachine, TypeMachineBuilder
+from twisted.internet.defer import Deferred, maybeDeferred
+
+from .term import Term
+
+CANDIDATE = "candidate"
+FOLLOWER = "follower"
+LEADER = "leader"
+DRAINING = "draining"
+STOPPED = "stopped"
+
+
+class Role(Protocol):
+    """
+    What can happen to a member.
+    """
+
+    def leader_known(self) -> None:
+        """
+        Another member holds the leader key.
+        """
+
+    def leaderless(self) -> None:
+        """
+        Nobody holds the leader key, as far as we know.
+        """
+
+    def elected(self, term: Term) -> None:
+        """
+        This member's term has begun.
+        """
+
+    def deposed(self) -> None:
+        """
+        This member's term is over.
+        """
+
+    def drain(self) -> None:
+        """
+        This member is on its way out: it leads no more, and never again.
+        """
+
+    def stop(self) -> None:
+        """
+        This member has given everything back.
+        """
+
+    def _halted(self) -> None:
+        """
+        The leader of the last term is at rest.
+        """
+
+
+@define
+class RoleCore:
+    """
+    What all states share.
+
+    :ivar make_leader: begins to lead a term; gives how to halt it.
+    :ivar entered: called with the name of each role that is entered, once the
+        machine is in it.
+    :ivar settled: called when the leader of a term that is over is at rest.
+    :ivar halting: whether one is not yet at rest; no term may begin then.
+    """
+
+    make_leader: Callable[[Term], Callable[[], Deferred[None] | None]]
+    entered: Callable[[str], None]
+    settled: Callable[[], None]
+    log: Any = field(factory=lambda: structlog.get_logger(__name__))
+    name: str = CANDIDATE
+    halting: bool = False
+
+    def enter(self, name: str) -> None:
+        """
+        Take a role, and say so if it is another one.
+        """
+        if name != self.name:
+            self.name = name
+            self.entered(name)
+
+
+@frozen
+class Leadership:
+    """
+    What there is only while leading.
+
+    :ivar halt: puts the leader of the term to rest.
+    """
+
+    halt: Callable[[], Deferred[None] | None]
+
+
+def _build() -> TypeMachine[Role, RoleCore]:
+    builder = TypeMachineBuilder(Role, RoleCore)
+
+    def begin(role: Role, core: RoleCore, term: Term) -> Leadership:
+        return Leadership(core.make_leader(term))
+
+    def halt(role: Role, core: RoleCore, led: Leadership) -> None:
+        core.halting = True
+        halted = maybeDeferred(led.halt)
+        halted.addErrback(
+            lambda failure: core.log.error(
+                "leader-not-halted", error=failure.getErrorMessage()
+            )
+        )
+        halted.addCallback(lambda _: role._halted())
+
+    # "resigning" and "handing_over" both wait for a leader to be at rest; they
+    # differ in what comes after.
+    candidate = builder.state("candidate")
+    follower = builder.state("follower")
+    leading = builder.state("leading", begin)
+    resigning = builder.state("resigning")
+    handing_over = builder.state("handing_over")
+    draining = builder.state("draining")
+    stopped = builder.state("stopped")
+
+    # What changes nothing.
+    candidate.upon(Role.leaderless).loop().returns(None)
+    candidate.upon(Role.deposed).loop().returns(None)
+    follower.upon(Role.leader_known).loop().returns(None)
+    follower.upon(Role.deposed).loop().returns(None)
+    leading.upon(Role.leader_known, nodata=True).loop().returns(None)
+    leading.upon(Role.leaderless, nodata=True).loop().returns(None)
+    for ending in (resigning, handing_over, draining, stopped):
+        ending.upon(Role.leader_known).loop().returns(None)
+        ending.upon(Role.leaderless).loop().returns(None)
+        ending.upon(Role.deposed).loop().returns(None)
+    for leaving in (handing_over, draining, stopped):
+        leaving.upon(Role.drain).loop().returns(None)
+    stopped.upon(Role.stop).loop().returns(None)
+    stopped.upon(Role._halted).loop().returns(None)
+
+    # What changes the role.
+    @candidate.upon(Role.leader_known).to(follower)
+    def follow(role: Role, core: RoleCore) -> None:
+        core.enter(FOLLOWER)
+
+    @follower.upon(Role.leaderless).to(candidate)
+    def stand(role: Role, core: RoleCore) -> None:
+        core.enter(CANDIDATE)
+
+    @candidate.upon(Role.elected).to(leading)
+    @follower.upon(Role.elected).to(leading)
+    def lead(role: Role, core: RoleCore, term: Term) -> None:
+        core.enter(LEADER)
+
+    @leading.upon(Role.deposed).to(resigning)
+    def resign(role: Role, core: RoleCore, led: Leadership) -> None:
+        core.enter(CANDIDATE)
+        halt(role, core, led)
+
+    @resigning.upon(Role._halted).to(candidate)
+    def stand_again(role: Role, core: RoleCore) -> None:
+        core.halting = False
+        core.settled()
+
+    @candidate.upon(Role.drain).to(draining)
+    @follower.upon(Role.drain).to(draining)
+    def begin_draining(role: Role, core: RoleCore) -> None:
+        core.enter(DRAINING)
+
+    @resigning.upon(Role.drain).to(handing_over)
+    def go_on_halting(role: Role, core: RoleCore) -> None:
+        core.enter(DRAINING)
+
+    @leading.upon(Role.drain).to(handing_over)
+    def hand_over(role: Role, core: RoleCore, led: Leadership) -> None:
+        core.enter(DRAINING)
+        halt(role, core, led)
+
+    @handing_over.upon(Role._halted).to(draining)
+    def handed_over(role: Role, core: RoleCore) -> None:
+        core.halting = False
+        core.settled()
+
+    @handing_over.upon(Role.stop).to(stopped)
+    @draining.upon(Role.stop).to(stopped)
+    def stop(role: Role, core: RoleCore) -> None:
+        core.enter(STOPPED)
+
+    return builder.build()
+
+
+RoleMachine = _build()

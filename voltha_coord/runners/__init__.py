@@ -1,0 +1,3 @@
+"""
+What running a work item means.
+"""
