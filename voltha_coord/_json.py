@@ -178,11 +178,20 @@ class Fields:
         )
         return value
 
-    def whole(self, name: str, default: int = 0, most: int = MOST) -> int:
+    def whole(self, name: str) -> int:
         """
-        Take a whole number from 0 to ``most``.
+        Take a whole number of 0 or more.
         """
-        value: int = self._take(
+        return self._whole(name, 0, MOST) or 0
+
+    def optional_port(self, name: str) -> int | None:
+        """
+        Take the number of a port that may be missing, null or 0.
+        """
+        return self._whole(name, None, 65535) or None
+
+    def _whole(self, name: str, default: int | None, most: int) -> int | None:
+        value: int | None = self._take(
             name,
             default,
             lambda v: _number(v) and isinstance(v, int) and 0 <= v <= most,

@@ -128,7 +128,7 @@ class Member:
             foreign="version" not in fields.extra,
             status=fields.text("status", ALIVE),
             host_address=fields.text("host_address"),
-            rest_port=fields.whole("rest_port", most=65535) or None,
+            rest_port=fields.optional_port("rest_port"),
             weight=fields.number("weight", 1, MAX_WEIGHT) or 0,
             resources=fields.mapping("resources"),
             app=fields.optional_text("app"),
