@@ -28,24 +28,24 @@ class LeaderPlugin:
     A leader, and what plans for it, by their dotted names.
 
     :ivar name: what ``--leader`` calls it.
-    :param leader: is called with the Coordinator, and with what ``planner``
+    :ivar leader: is called with the Coordinator, and with what ``planner``
         gives where there is one.
-    :param planner: is called without arguments.
+    :ivar planner: is called without arguments.
     """
 
     def __init__(self, name: str, leader: str, planner: str | None = None) -> None:
         self.name = name
-        self._leader = leader
-        self._planner = planner
+        self.leader = leader
+        self.planner = planner
 
     def __call__(self, coordinator: Any) -> ILeader:
         """
         Make the leader of a new term of this Coordinator.
         """
-        make = namedAny(self._leader)
-        if self._planner is None:
+        make = namedAny(self.leader)
+        if self.planner is None:
             return make(coordinator)  # type: ignore[no-any-return]  # by name
-        planner = namedAny(self._planner)()
+        planner = namedAny(self.planner)()
         return make(coordinator, planner)  # type: ignore[no-any-return]  # by name
 
 
@@ -55,24 +55,24 @@ class WorkerPlugin:
     A worker, and what runs its items, by their dotted names.
 
     :ivar name: what ``--worker`` calls it.
-    :param worker: is called with the instance id, the Coordinator, and with what
+    :ivar worker: is called with the instance id, the Coordinator, and with what
         ``runner`` gives where there is one.
-    :param runner: is called without arguments.
+    :ivar runner: is called without arguments.
     """
 
     def __init__(self, name: str, worker: str, runner: str | None = None) -> None:
         self.name = name
-        self._worker = worker
-        self._runner = runner
+        self.worker = worker
+        self.runner = runner
 
     def __call__(self, coordinator: Any) -> IWorker:
         """
         Make the worker of this Coordinator.
         """
         given = [coordinator.instance_id, coordinator]
-        if self._runner is not None:
-            given.append(namedAny(self._runner)())
-        return namedAny(self._worker)(*given)  # type: ignore[no-any-return]  # by name
+        if self.runner is not None:
+            given.append(namedAny(self.runner)())
+        return namedAny(self.worker)(*given)  # type: ignore[no-any-return]  # by name
 
 
 def find_leader(name: str, package: ModuleType | None = None) -> ILeaderPlugin:

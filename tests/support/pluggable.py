@@ -1,0 +1,32 @@
+"""
+What the plugins of tests stand for: things that keep what they are given.
+"""
+
+from __future__ import annotations
+
+
+class Lead:
+    """
+    A leader.
+    """
+
+    def __init__(self, *given: object) -> None:
+        self.given = given
+
+
+class Work(Lead):
+    """
+    A worker.
+    """
+
+
+class Plan:
+    """
+    A planner.
+    """
+
+
+class Run:
+    """
+    A runner.
+    """
