@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import structlog
 from klein import Klein
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 from twisted.web.http import (
@@ -49,7 +49,8 @@ class Shown(Protocol):
 
     def refresh_status(self) -> Deferred[dict[str, Any]]:
         """
-        Give what is known once Consul has been asked.
+        Give what is known once Consul has been asked, or has not answered;
+        may be cancelled.
         """
 
 
@@ -57,7 +58,7 @@ class Face:
     """
     Answers questions about one member.
 
-    :param clock: bounds the time a question may take, and tells ages.
+    :param clock: bounds the time a question may take.
     :param shown: gives the Coordinator, ``None`` while there is none.
     """
 
@@ -66,7 +67,6 @@ class Face:
     def __init__(self, clock: IReactorTime, shown: Callable[[], Shown | None]) -> None:
         self._clock = clock
         self._shown = shown
-        self._fresh_at: float | None = None
 
     @app.route("/health", methods=["GET"])
     def health(self, request: Request) -> bytes:
@@ -91,35 +91,23 @@ class Face:
     @inlineCallbacks
     def status(self, request: Request) -> Steps[bytes]:
         """
-        Show the cluster as this member sees it.
-
-        ``age`` is how many seconds ago Consul has confirmed it: 0 when it has
-        just now, ``null`` when it never has.
+        Show the cluster as this member sees it, fresh if Consul answers in
+        time, and else as last known: the status says how old it is.
         """
         shown = self._shown()
         if shown is None:
             return _answer(request, SERVICE_UNAVAILABLE, {"error": "starting"})
         gone: list[object] = []
+        request.notifyFinish().addErrback(gone.append)
         asking = shown.refresh_status()
         asking.addTimeout(ANSWER_SECONDS, self._clock)
-        request.notifyFinish().addErrback(gone.append)
         try:
             status = yield asking
-            self._fresh_at = self._clock.seconds()
-        except Exception as error:
-            # Whatever keeps Consul's answer from us, what was last known is
-            # worth more to whoever asks than an error.
-            log.debug("status-not-fresh", error=repr(error))
+        except TimeoutError:
             status = shown.status()
         if gone:
             return b""
-        return _answer(request, OK, {**status, "age": self._age})
-
-    @property
-    def _age(self) -> float | None:
-        if self._fresh_at is None:
-            return None
-        return round(self._clock.seconds() - self._fresh_at, 3)
+        return _answer(request, OK, status)
 
     @app.handle_errors(NotFound)
     def not_found(self, request: IRequest, failure: Failure) -> bytes:
