@@ -92,7 +92,9 @@ def ok(data: Any, index: int | None = None) -> Response:
     return Response(200, headers, json.dumps(data).encode())
 
 
-def said(status: int, body: str = "", headers: Mapping[str, str] | None = None) -> Any:
+def said(
+    status: int, body: str = "", headers: Mapping[str, str] | None = None
+) -> Response:
     """
     Make an answer in words.
     """
@@ -453,7 +455,10 @@ class SeveralAgentsTests(SynchronousTestCase):
         Any answer in between, if only an error, shows that the agent lives.
         """
         silence = RequestTimedOut("late")
-        script = [*[silence] * (SILENT_REQUESTS - 1), said(500, "No cluster leader")]
+        script: list[Scripted] = [
+            *[silence] * (SILENT_REQUESTS - 1),
+            said(500, "No cluster leader"),
+        ]
         one = ScriptedTransport(*script * 3, name="one")
         requester = Requester([one, ScriptedTransport(name="other")])
 

@@ -52,6 +52,13 @@ class _Handshaking(ProtocolWrapper):
         if not self.secured.called:
             self.secured.callback(None)
 
+    def loseConnection(self) -> None:  # noqa: N802 (Twisted's name)
+        """
+        Close without the farewell of TLS: an agent that hangs would never
+        return it, and the connection never close.
+        """
+        self.abortConnection()
+
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]  # noqa: N802 (Twisted's name; its default is no Failure)
         """
         Before the handshake: the certificate did not do, ours or theirs.

@@ -35,14 +35,10 @@ from twisted.internet.defer import (
     succeed,
 )
 from twisted.internet.interfaces import IConsumer, IReactorTime
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.client import (
-    URI,
-    Agent,
-    HTTPConnectionPool,
-    PartialDownloadError,
-    readBody,
-)
+from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import (
     IAgent,
@@ -146,6 +142,44 @@ class _Uncompressed:
         if headers is not None:
             headers.removeHeader(b"accept-encoding")
         return self._agent.request(method, uri, headers, bodyProducer)
+
+
+class _BodyReader(Protocol):
+    """
+    Gathers a body.  Cancelling closes the connection, which Twisted's
+    ``readBody`` promises but does not do.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.whole: Deferred[bytes] = Deferred(lambda _: self._give_up())
+
+    def _give_up(self) -> None:
+        if self.transport is not None:
+            self.transport.loseConnection()
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """
+        Take a piece.
+        """
+        self._pieces.append(data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
+        """
+        Hand over the whole, if it is known to be whole.
+        """
+        if self.whole.called:
+            return
+        if reason.check(ResponseDone):
+            self.whole.callback(b"".join(self._pieces))
+        else:
+            self.whole.errback(reason)
+
+
+def _read(answer: IResponse) -> Deferred[bytes]:
+    reader = _BodyReader()
+    answer.deliverBody(reader)
+    return reader.whole
 
 
 class _Lane:
@@ -261,7 +295,7 @@ class HttpTransport:
             unbuffered=True,
             reactor=self._reactor,
         )
-        content: bytes = yield readBody(answer)
+        content: bytes = yield _read(answer)
         return Response(answer.code, _flat(answer.headers), content)
 
     def _url(self, request: Request) -> str:
@@ -301,8 +335,8 @@ def _words(error: Exception) -> str:
     """
     Say what an error of ``twisted.web`` is really about.
     """
-    if isinstance(error, PartialDownloadError):
-        return "an answer without an end"
+    if isinstance(error, PotentialDataLoss):
+        return "an answer that does not say where it ends"
     reasons = getattr(error, "reasons", None)
     if reasons:
         return f"{type(error).__name__}: " + ", ".join(
