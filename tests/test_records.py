@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from attrs import evolve
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -245,7 +245,6 @@ class MemberTests(SynchronousTestCase):
             ("weight", True),
             ("weight", -1),
             ("weight", MAX_WEIGHT + 1),
-            ("weight", None),
             ("rest_port", 65536),
             ("rest_port", 1.5),
             ("rest_port", -1),
@@ -265,6 +264,15 @@ class MemberTests(SynchronousTestCase):
             self.assertEqual(
                 evolve(found, problem=None), evolve(self.OURS, **{field: default})
             )
+
+    def test_null_is_missing(self) -> None:
+        """
+        A field that is null is one that is not there.
+        """
+        values = dict.fromkeys(json.loads(self.OURS.encode()))
+        found = member(json.dumps({**values, "version": "1"}).encode())
+
+        self.assertEqual(found, Member("m1", version="1", session="s", modify_index=7))
 
     def test_weight_zero(self) -> None:
         """
@@ -449,6 +457,7 @@ class WorkItemTests(SynchronousTestCase):
         it is written again.
         """
         item = WorkItem.from_value("w", dump(values))
+        assume(item.problem is None)
 
         self.assertEqual(WorkItem.from_value("w", item.encode()), item)
 

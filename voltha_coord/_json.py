@@ -119,8 +119,8 @@ class Fields:
     """
     The fields of one JSON object, taken one by one; what is not taken is kept.
 
-    A field of the wrong type counts as missing.  What was wrong is collected
-    in ``problems``; :meth:`refuse_problems` makes it an error.
+    A field that is null, or of the wrong type, counts as missing.  What was of the
+    wrong type is collected in ``problems``; :meth:`refuse_problems` makes it an error.
 
     :param key: where the object was read, for error texts.
     :param values: the object.
@@ -134,13 +134,12 @@ class Fields:
     def _take(
         self, name: str, default: Any, fits: Callable[[Any], bool], what: str
     ) -> Any:
-        if name not in self.extra:
+        value = self.extra.pop(name, None)
+        if value is None:
             return default
-        value = self.extra.pop(name)
         if fits(value):
             return value
-        if value is not None or default is not None:
-            self.problems.append(f"{name} is {_kind(value)}, which is not {what}")
+        self.problems.append(f"{name} is {_kind(value)}, which is not {what}")
         return default
 
     def text(self, name: str, default: str = "") -> str:
