@@ -4,16 +4,8 @@ The Coordinator: one process of a cluster, and all it does to be one.
 It wires the parts together, starts them, says what happens, and shuts them
 down in order.  What each part does is told in its own module: the session and
 the lease in :mod:`~voltha_coord.session`, the member record in
-:mod:`~voltha_coord.membership`, the election in :mod:`~voltha_coord.election`.
-
-# Note [Shutting down]
-
-The order is what makes it safe, and quick for the others: stop leading and
-give the leader key back, so that somebody else can move our work; stop our
-work, and release it; give the member key back; destroy the session; deregister
-the service.  A key that is given back leaves no lock-delay.  Every step has a
-bound of its own and survives a failing one before it; once Consul has left a
-step unanswered, the next ones are tried only briefly.
+:mod:`~voltha_coord.membership`, the election in :mod:`~voltha_coord.election`,
+the end in :mod:`~voltha_coord.shutdown`.
 """
 
 from __future__ import annotations
@@ -24,16 +16,17 @@ from random import Random
 from typing import Any, ClassVar
 
 import structlog
+from attrs import frozen
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, maybeDeferred
 from twisted.internet.interfaces import IReactorCore, IReactorTime
+from twisted.python.failure import Failure
 
-from ._loops import Tasks, bounded, sleep
+from ._loops import Tasks, sleep
 from ._types import Steps
 from ._version import __version__
 from .clock import SteadyReactor, boot_time
 from .consul.address import ConnectionSettings, from_environment
 from .consul.api import ConsulApi
-from .consul.backoff import Backoff
 from .consul.client import Consul
 from .consul.connect import connect
 from .consul.requester import Requester
@@ -49,7 +42,6 @@ from .errors import (
 )
 from .events import (
     Connection,
-    ConnectionChanged,
     Event,
     LeaderChanged,
     Listeners,
@@ -59,26 +51,26 @@ from .held import release
 from .interfaces import ILeader, IRunner, IWorker
 from .keys import Keys, check_instance_id
 from .leader import Leader
+from .link import Link
 from .membership import MemberKeeper
 from .records import Member
-from .role import FOLLOWER, LEADER, RoleCore, RoleMachine
+from .retrying import Retrying
+from .role import LEADER, RoleCore, RoleMachine
 from .session import SessionKeeper, service_for
 from .settings import RETRY_STEPS, Settings
+from .shutdown import ShutdownSteps
+from .status import describe
 from .succession import Succession
 from .term import Term
 from .view import MembersView
+from .waiters import Waiters
 from .worker import Worker
-
-#: A step of shutting down that asks Consul is given so many seconds …
-CONSUL_STEP_SECONDS = 2.0
-
-#: … and so many once Consul has left one unanswered.
-BRIEF_STEP_SECONDS = 0.5
 
 #: The Coordinators of this process, by prefix and instance id.
 _in_this_process: dict[tuple[str, str], Coordinator] = {}
 
 
+@frozen
 class LeaseView:
     """
     The lease as the application sees it, at the moment it is looked at.
@@ -89,18 +81,9 @@ class LeaseView:
     :ivar session_id: the session it rests on; ``None`` without one.
     """
 
-    def __init__(
-        self, token: int | None, remaining: float, session_id: str | None
-    ) -> None:
-        self.token = token
-        self.remaining = remaining
-        self.session_id = session_id
-
-    def __repr__(self) -> str:
-        return (
-            f"<lease token={self.token} remaining={self.remaining:.3f} "
-            f"session={self.session_id}>"
-        )
+    token: int | None
+    remaining: float
+    session_id: str | None
 
 
 class Coordinator:
@@ -230,21 +213,23 @@ class Coordinator:
             command_timeout=self.settings.command_timeout,
             watch_margin=self.settings.watch_margin,
         )
-        self.retries = 0
         self.shutting_down = False
         self.leader: ILeader | None = None
+        self.version = __version__
         self._leader_class = leader_class
-        self._connection = Connection.SUSPENDED
-        self._answered_at: float | None = None
         self._leaving = False
         self._worker_started = False
+        self._last_leader: str | None = None
         self._started_at = self.wall_clock()
         self._tasks = Tasks(self.log)
-        self._retrying = Tasks(self.log)
+        self._retrying = Retrying(self.steady, self.random, self.log)
         self._listeners = Listeners(self.log)
-        self._leader_waiters: list[Deferred[str]] = []
-        self._ready_waiters: list[Deferred[None]] = []
-        self._stop_waiters: list[Deferred[None]] = []
+        self.link = Link(
+            self.steady.seconds, self._leased, self._listeners.tell, self.log
+        )
+        self._leader_waiters: Waiters[str] = Waiters()
+        self._ready_waiters: Waiters[None] = Waiters()
+        self._stop_waiters: Waiters[None] = Waiters()
         self._stopped = False
         self._wire()
         self.worker: IWorker = self._make_worker(worker_class, runner)
@@ -321,7 +306,7 @@ class Coordinator:
             leader_changed=self._leader_known,
             **shared,
         )
-        self._view = MembersView(
+        self.view = MembersView(
             self.steady,
             self.api,
             self.keys,
@@ -405,11 +390,7 @@ class Coordinator:
         """
         if self._role_core.name == LEADER and not self.is_leader:
             # The lease has just run out; nothing has had time to react yet.
-            return (
-                FOLLOWER
-                if self.leader_id not in (None, self.instance_id)
-                else ("candidate")
-            )
+            return CANDIDATE
         return self._role_core.name
 
     @property
@@ -417,7 +398,35 @@ class Coordinator:
         """
         How it stands with Consul.
         """
-        return self._connection
+        return self.link.connection
+
+    @property
+    def retries(self) -> int:
+        """
+        How many requests in a row went unanswered.
+        """
+        return self.link.unanswered
+
+    @property
+    def consul_address(self) -> str:
+        """
+        The agent that requests go to at the moment.
+        """
+        return self._requester.address
+
+    @property
+    def member_key_held_by(self) -> str | None:
+        """
+        The session that holds our member key in our place, ``None`` if none.
+        """
+        return self._membership.hindered_by
+
+    @property
+    def waiting_for_lease_of(self) -> str:
+        """
+        The session whose lease must be over before our term may begin.
+        """
+        return self._election.waiting_for
 
     @property
     def is_member(self) -> bool:
@@ -431,13 +440,7 @@ class Coordinator:
         """
         Whether this is a member, and a leader is known.
         """
-        lease = self.session.lease
-        return (
-            self.is_member
-            and self.leader_id is not None
-            and lease is not None
-            and lease.active
-        )
+        return self.is_member and self.leader_id is not None and self._leased()
 
     def wait_for_a_leader(self) -> Deferred[str]:
         """
@@ -457,11 +460,10 @@ class Coordinator:
         """
         return self._wait(self._ready_waiters)
 
-    def _wait(self, waiters: list[Deferred[Any]]) -> Deferred[Any]:
+    def _wait(self, waiters: Waiters[Any]) -> Deferred[Any]:
         if self.shutting_down:
             return fail(ShutDownError("the Coordinator is shutting down"))
-        waiting: Deferred[Any] = Deferred(waiters.remove)
-        waiters.append(waiting)
+        waiting = waiters.wait()
         self._tell_waiters()
         return waiting
 
@@ -473,7 +475,7 @@ class Coordinator:
         :return: a Deferred that fires with their records, by id, or fails with
             :class:`ConsulError`.
         """
-        members: tuple[Member, ...] = yield self._view.refresh()
+        members: tuple[Member, ...] = yield self.view.refresh()
         return members
 
     def listen(self, callback: Callable[[Event], object]) -> Callable[[], None]:
@@ -485,7 +487,7 @@ class Coordinator:
         :return: a function that ends it.
         """
         if not self.shutting_down:
-            self._view.follow()
+            self.view.follow()
         return self._listeners.add(callback)
 
     def set_weight(self, weight: float) -> None:
@@ -511,56 +513,19 @@ class Coordinator:
             with :class:`ConsulError` where a retry cannot help, and with
             :class:`ShutDownError` at shutdown.
         """
-        return self._retry(self.consul.kv.get, *args, **kw)
+        return self._retrying.call(self.consul.kv.get, *args, **kw)
 
     def kv_put(self, *args: Any, **kw: Any) -> Deferred[Any]:
         """
         ``consul.kv.put``; otherwise as :meth:`kv_get`.
         """
-        return self._retry(self.consul.kv.put, *args, **kw)
+        return self._retrying.call(self.consul.kv.put, *args, **kw)
 
     def kv_delete(self, *args: Any, **kw: Any) -> Deferred[Any]:
         """
         ``consul.kv.delete``; otherwise as :meth:`kv_get`.
         """
-        return self._retry(self.consul.kv.delete, *args, **kw)
-
-    def _retry(self, call: Callable[..., Any], *args: Any, **kw: Any) -> Deferred[Any]:
-        if self.shutting_down:
-            return fail(ShutDownError("the Coordinator is shutting down"))
-        attempts = self._retrying_attempts(call, args, kw)
-        answer: Deferred[Any] = Deferred(lambda _: attempts.cancel())
-
-        def deliver(result: Any) -> None:
-            if not answer.called:
-                if self.shutting_down and _was_cancelled(result):
-                    result = ShutDownError("the Coordinator is shutting down")
-                    answer.errback(result)
-                else:
-                    answer.callback(result)
-
-        attempts.addBoth(deliver)
-        self._retrying.spawn("retry", lambda: attempts)
-        return answer
-
-    @inlineCallbacks
-    def _retrying_attempts(
-        self, call: Callable[..., Any], args: Any, kw: Any
-    ) -> Steps[Any]:
-        backoff = Backoff(self.random)
-        while True:
-            try:
-                result = yield call(*args, **kw)
-            except ConsulError as error:
-                if not error.retryable:
-                    raise
-                seconds = backoff.next()
-                self.log.error(
-                    "consul-not-up", retry_in=round(seconds, 3), error=str(error)
-                )
-                yield sleep(self.steady, seconds)
-            else:
-                return result
+        return self._retrying.call(self.consul.kv.delete, *args, **kw)
 
     # Starting.
 
@@ -599,26 +564,11 @@ class Coordinator:
         Whatever came of a request: this process is awake, and knows more.
         """
         self.steady.resync()
-        if ok:
-            self._answered_at = self.steady.seconds()
-            if self.retries:
-                self.log.info("reconnected-to-consul", after_retries=self.retries)
-            self.retries = 0
-            self._set_connection(Connection.CONNECTED)
-        else:
-            self.retries += 1
-            self._set_connection(self._disconnected())
+        self.link.ended(ok)
 
-    def _disconnected(self) -> Connection:
+    def _leased(self) -> bool:
         lease = self.session.lease
-        if lease is not None and lease.active:
-            return Connection.SUSPENDED
-        return Connection.SUSPENDED if self._answered_at is None else Connection.LOST
-
-    def _set_connection(self, connection: Connection) -> None:
-        previous, self._connection = self._connection, connection
-        if previous is not connection:
-            self._listeners.tell(ConnectionChanged(connection, previous))
+        return lease is not None and lease.active
 
     def _lease_changed(self) -> None:
         """
@@ -627,8 +577,7 @@ class Coordinator:
         self._election.wake()
         self._membership.wake()
         self._tell_worker()
-        if self._connection is not Connection.CONNECTED:
-            self._set_connection(self._disconnected())
+        self.link.lease_changed()
         self._tell_waiters()
 
     def _tell_worker(self) -> None:
@@ -657,17 +606,11 @@ class Coordinator:
         self._listeners.tell(LeaderChanged(leader_id, previous))
         self._tell_waiters()
 
-    _last_leader: str | None = None
-
     def _tell_waiters(self) -> None:
         if self.leader_id is not None:
-            waiting, self._leader_waiters[:] = list(self._leader_waiters), []
-            for waiter in waiting:
-                waiter.callback(self.leader_id)
+            self._leader_waiters.fire(self.leader_id)
         if self.is_ready:
-            ready, self._ready_waiters[:] = list(self._ready_waiters), []
-            for one in ready:
-                one.callback(None)
+            self._ready_waiters.fire(None)
 
     def _role_entered(self, name: str) -> None:
         previous, self._role_name = self._role_name, name
@@ -721,55 +664,7 @@ class Coordinator:
         """
         Give the state of this member, of what is known now.
         """
-        lease = self.lease
-        answered = self._answered_at
-        last_pass = getattr(self.leader, "last_pass", None)
-        errors = dict(getattr(self.worker, "errors", {}))
-        if last_pass is not None:
-            errors.update(last_pass.errors)
-        return {
-            "instance_id": self.instance_id,
-            "role": self.role,
-            "is_leader": self.is_leader,
-            "leader_id": self.leader_id,
-            "fencing_token": lease.token,
-            "session_id": lease.session_id,
-            "lease_remaining": round(lease.remaining, 3),
-            "liveness": self.session.liveness,
-            "members": self._view.describe(),
-            "members_age": _rounded(self._view.age),
-            "workload": sorted(self.worker.my_workload),
-            "assigned": sorted(getattr(self.worker, "assigned", ())),
-            "errors": errors,
-            "stray_keys": 0 if last_pass is None else len(last_pass.stray),
-            "consul": {
-                "address": self._requester.address,
-                "connection": self._connection.value,
-                "last_answer_age": None
-                if answered is None
-                else round(self.steady.seconds() - answered, 3),
-            },
-            "waiting_for": self._waiting_for(),
-            "app_lease": None,
-            "version": __version__,
-        }
-
-    def _waiting_for(self) -> str | None:
-        """
-        Give in words what this member waits for, if it does.
-        """
-        if self.session_id is None:
-            return "a Consul session"
-        if not self.is_member:
-            holder = self._membership.hindered_by
-            if holder is None:
-                return "the member key"
-            return f"the member key, held by session {holder}"
-        if self._election.waiting_for:
-            return f"the lease of session {self._election.waiting_for} to be over"
-        if self.leader_id is None:
-            return "a leader"
-        return None
+        return describe(self)
 
     @inlineCallbacks
     def refresh_status(self) -> Steps[dict[str, Any]]:
@@ -780,8 +675,8 @@ class Coordinator:
             with the members as last read, and their age.
         """
         try:
-            yield self._view.refresh()
-            yield self._view.refresh_items()
+            yield self.view.refresh()
+            yield self.view.refresh_items()
         except ConsulError as error:
             self.log.debug("status-not-refreshed", error=str(error))
         return self.status()
@@ -793,116 +688,59 @@ class Coordinator:
         Give everything back and end; see Note [Shutting down].
 
         :return: a Deferred that fires when all is given back, as far as Consul
-            answers, within ``Settings.drain_timeout``; never fails.
+            answers, within ``Settings.drain_timeout`` and the bounds of the
+            steps; never fails.
         """
-        waiting: Deferred[None] = Deferred(self._stop_waiters.remove)
-        self._stop_waiters.append(waiting)
+        waiting = self._stop_waiters.wait()
         if not self.shutting_down:
             self.shutting_down = True
             self.log.info("shutting-down")
             self._shut_down().addBoth(self._shut_down_ended)
         elif self._stopped:
-            self._tell_stopped()
+            self._stop_waiters.fire(None)
         return waiting
-
-    def _shut_down_ended(self, result: Any) -> None:
-        if _is_failure(result):
-            self.log.error("shutdown-failed", error=result.getErrorMessage())
-        self._stopped = True
-        self._registry.pop(self._registered, None)
-        self._role.stop()
-        self.log.info("shut-down")
-        self._tell_stopped()
-
-    def _tell_stopped(self) -> None:
-        waiting, self._stop_waiters[:] = list(self._stop_waiters), []
-        for one in waiting:
-            one.callback(None)
 
     @inlineCallbacks
     def _shut_down(self) -> Steps[None]:
         if self._starting.active():
             self._starting.cancel()
         self._leaving = True
-        self._fail_waiters()
-        give_up = self.steady.seconds() + self.settings.drain_timeout
-        answering = self._connection is Connection.CONNECTED
+        for waiters in (self._leader_waiters, self._ready_waiters):
+            waiters.fail(lambda: ShutDownError("the Coordinator is shutting down"))
+        steps = ShutdownSteps(
+            self.steady,
+            self.log,
+            answering=self.link.connection is Connection.CONNECTED,
+            budget=self.settings.drain_timeout,
+        )
         self._role.drain()
-        yield self._step("stop-leading", self._election.stop, 1.0)
-        yield self._step("stop-tasks", self._tasks.stop, 1.0)
-        yield self._step("stop-retries", self._retrying.stop, 1.0)
-        yield self._step("stop-view", self._view.stop, 1.0)
+        yield steps.local("stop-leading", self._election.stop)
+        yield steps.local("stop-tasks", self._tasks.stop)
+        yield steps.local("stop-retries", self._retrying.stop)
+        yield steps.local("stop-view", self.view.stop)
         if self.session_id is not None:
-            answering = yield self._consul_step(
-                "release-leadership", self._election.resign, answering
-            )
+            yield steps.consul("release-leadership", self._election.resign)
         if self._worker_started:
-            left = max(BRIEF_STEP_SECONDS, give_up - self.steady.seconds())
-            if not answering:
-                left = min(left, CONSUL_STEP_SECONDS)
-            yield self._step("stop-work", self.worker.halt, left)
-        yield self._step("stop-membership", self._membership.stop, 1.0)
+            yield steps.work("stop-work", self.worker.halt)
+        yield steps.local("stop-membership", self._membership.stop)
         session = self.session_id
         if session is not None:
-            answering = yield self._consul_step(
+            yield steps.consul(
                 "leave",
                 lambda: release(self.api, self.membership_record_key, session),
-                answering,
             )
-        yield self._step("stop-session", self.session.stop, 1.0)
-        yield self._consul_step("destroy-session", self.session.destroy, answering)
-        yield self._step("close-connections", self._requester.close, 1.0)
+        yield steps.local("stop-session", self.session.stop)
+        yield steps.consul("destroy-session", self.session.destroy)
+        yield steps.local("close-connections", self._requester.close)
 
-    def _fail_waiters(self) -> None:
-        for waiters in (self._leader_waiters, self._ready_waiters):
-            waiting: list[Deferred[Any]] = list(waiters)
-            waiters.clear()
-            for one in waiting:
-                one.errback(ShutDownError("the Coordinator is shutting down"))
-
-    @inlineCallbacks
-    def _consul_step(
-        self, name: str, call: Callable[[], Any], answering: bool
-    ) -> Steps[bool]:
-        """
-        Make a step that asks Consul; tell whether Consul answers.
-        """
-        seconds = CONSUL_STEP_SECONDS if answering else BRIEF_STEP_SECONDS
-        done: bool = yield self._step(name, call, seconds)
-        return done
-
-    @inlineCallbacks
-    def _step(self, name: str, call: Callable[[], Any], seconds: float) -> Steps[bool]:
-        """
-        Make one step within its bound; a failing one is logged and survived.
-        """
-        try:
-            yield bounded(self.steady, seconds, call)
-        except Exception as error:
-            self.log.warning(
-                "shutdown-step-failed",
-                step=name,
-                error=str(error) or type(error).__name__,
-                effect="goes on; Consul ends the session by itself",
-            )
-            return False
-        return True
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
-
-
-def _is_failure(result: Any) -> bool:
-    from twisted.python.failure import Failure
-
-    return isinstance(result, Failure)
-
-
-def _was_cancelled(result: Any) -> bool:
-    from twisted.internet.defer import CancelledError
-
-    return _is_failure(result) and result.check(CancelledError) is not None
+    def _shut_down_ended(self, result: Any) -> None:
+        if isinstance(result, Failure):
+            self.log.error("shutdown-failed", error=result.getErrorMessage())
+        self._stopped = True
+        self._registry.pop(self._registered, None)
+        self._role.stop()
+        self.log.info("shut-down")
+        self._stop_waiters.fire(None)
 
 
 __all__ = ["Coordinator", "LeaseView", "StaleMembershipEntryException"]

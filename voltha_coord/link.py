@@ -1,0 +1,81 @@
+"""
+How it stands with Consul, judged by what became of each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .events import Connection, ConnectionChanged, Event
+
+
+class Link:
+    """
+    Follows the outcomes of all requests.
+
+    :ivar connection: how it stands now.
+    :ivar unanswered: requests in a row that went unanswered.
+
+    :param now: the lease clock, in seconds.
+    :param leased: whether there is a lease to act on.
+    :param tell: told of :class:`~.events.ConnectionChanged`.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        leased: Callable[[], bool],
+        tell: Callable[[Event], None],
+        log: Any,
+    ) -> None:
+        self._now = now
+        self._leased = leased
+        self._tell = tell
+        self._log = log
+        self._answered_at: float | None = None
+        self.connection = Connection.SUSPENDED
+        self.unanswered = 0
+
+    @property
+    def last_answer_age(self) -> float | None:
+        """
+        Seconds since Consul last answered; ``None`` if it never did.
+        """
+        return None if self._answered_at is None else self._now() - self._answered_at
+
+    def ended(self, answered: bool) -> None:
+        """
+        Note what became of a request.
+        """
+        if not answered:
+            self.unanswered += 1
+            self._become(self._broken())
+            return
+        self._answered_at = self._now()
+        if self.unanswered:
+            self._log.info("reconnected-to-consul", after_retries=self.unanswered)
+        self.unanswered = 0
+        self._become(Connection.CONNECTED)
+
+    def lease_changed(self) -> None:
+        """
+        There is a lease now, or none any more.
+        """
+        if self.connection is not Connection.CONNECTED:
+            self._become(self._broken())
+
+    def _broken(self) -> Connection:
+        if self._answered_at is None or self._leased():
+            return Connection.SUSPENDED
+        return Connection.LOST
+
+    def _become(self, connection: Connection) -> None:
+        previous, self.connection = self.connection, connection
+        if previous is not connection:
+            self._log.info(
+                "connection-changed",
+                connection=connection.value,
+                previous=previous.value,
+            )
+            self._tell(ConnectionChanged(connection, previous))

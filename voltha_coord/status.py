@@ -1,0 +1,68 @@
+"""
+What a status page shows of a member.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .coordinator import Coordinator
+
+
+def describe(coordinator: Coordinator) -> dict[str, Any]:
+    """
+    Give the state of a member as a JSON object, of what is known now.
+    """
+    lease = coordinator.lease
+    view = coordinator.view
+    worker = coordinator.worker
+    last_pass = getattr(coordinator.leader, "last_pass", None)
+    errors = dict(getattr(worker, "errors", {}))
+    if last_pass is not None:
+        errors.update(last_pass.errors)
+    return {
+        "instance_id": coordinator.instance_id,
+        "role": coordinator.role,
+        "is_leader": coordinator.is_leader,
+        "leader_id": coordinator.leader_id,
+        "fencing_token": lease.token,
+        "session_id": lease.session_id,
+        "lease_remaining": round(lease.remaining, 3),
+        "liveness": coordinator.session.liveness,
+        "members": view.describe(),
+        "members_age": _rounded(view.age),
+        "workload": sorted(worker.my_workload),
+        "assigned": sorted(getattr(worker, "assigned", ())),
+        "errors": errors,
+        "stray_keys": 0 if last_pass is None else len(last_pass.stray),
+        "consul": {
+            "address": coordinator.consul_address,
+            "connection": coordinator.connection.value,
+            "last_answer_age": _rounded(coordinator.link.last_answer_age),
+        },
+        "waiting_for": waiting_for(coordinator),
+        "app_lease": None,
+        "version": coordinator.version,
+    }
+
+
+def waiting_for(coordinator: Coordinator) -> str | None:
+    """
+    Give in words what a member waits for; ``None`` when for nothing.
+    """
+    if coordinator.session_id is None:
+        return "a Consul session"
+    if not coordinator.is_member:
+        holder = coordinator.member_key_held_by
+        if holder is None:
+            return "the member key"
+        return f"the member key, held by session {holder}"
+    predecessor = coordinator.waiting_for_lease_of
+    if predecessor:
+        return f"the lease of session {predecessor} to be over"
+    return "a leader" if coordinator.leader_id is None else None
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
