@@ -55,7 +55,7 @@ from .link import Link
 from .membership import MemberKeeper
 from .records import Member
 from .retrying import Retrying
-from .role import LEADER, RoleCore, RoleMachine
+from .role import CANDIDATE, LEADER, RoleCore, RoleMachine
 from .session import SessionKeeper, service_for
 from .settings import RETRY_STEPS, Settings
 from .shutdown import ShutdownSteps

@@ -97,12 +97,19 @@ class StatusWriter:
                 pause = backoff.next()
                 self._written = None
                 self._wake.set()
-                if isinstance(error, TransactionRefused) and error.session_invalid:
-                    self._session.suspect()
-                self._log.warning(
-                    "status-not-written", retry_in=round(pause, 3), error=str(error)
-                )
+                self._say(error, pause)
             yield sleep(self._reactor, pause)
+
+    def _say(self, error: ConsulError, pause: float) -> None:
+        if isinstance(error, TransactionRefused):
+            if error.lock_delayed:
+                # Of our own last session; it passes.
+                return
+            if error.session_invalid:
+                self._session.suspect()
+        self._log.warning(
+            "status-not-written", retry_in=round(pause, 3), error=str(error)
+        )
 
     @inlineCallbacks
     def _write(self, session: str) -> Steps[None]:
