@@ -246,6 +246,7 @@ class LogOutputTests(LoggingTestCase):
             twisted.info("starting")
             twisted.warn("careful {what}", what="now")
             application.info("sold")
+            application.info("Starting factory {factory!r}", factory=self)
             self.output.level = "debug"
             twisted.info("stopping")
 

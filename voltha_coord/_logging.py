@@ -245,7 +245,10 @@ def is_chatter(event: LogEventDict) -> bool:
     Whether it is Twisted that tells of its factories, ports and start-up:
     of interest to whoever asks for the level ``debug``.
     """
-    return str(event.get("log_namespace", "")).startswith(("twisted.", "log_legacy"))
+    # A factory tells of its start in its own module's name.
+    return "factory" in event or str(event.get("log_namespace", "")).startswith(
+        ("twisted.", "log_legacy")
+    )
 
 
 def configure(format: str, level: str, stream: Written) -> LogOutput:
