@@ -1,0 +1,3 @@
+"""
+One suite of what Consul does, and the backends it runs on.
+"""

@@ -1,0 +1,89 @@
+"""
+The contract of refusals: specs 4.6, and denied reads of 4.1.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import inlineCallbacks
+
+from voltha_coord._types import Steps
+
+from .base import ContractBase
+from .calls import Calls, op
+
+
+class AccessContract(ContractBase):
+    """
+    What a token that may do nothing gets to see.  A Consul without ACLs denies
+    nothing, which each case shows there.
+    """
+
+    def _weak(self) -> Calls:
+        return Calls(self.backend, self.backend.weak_token)
+
+    @inlineCallbacks
+    def test_denied_listings_look_empty(self) -> Steps[None]:
+        """
+        4.1, measured later: denied ``recurse``, ``keys`` and ``get-tree`` look
+        as if there were nothing.
+        """
+        yield self.calls.put(self.key("a"), b"1")
+        weak = self._weak()
+        tree = yield weak.get(self.backend.prefix, recurse=True)
+        names = yield weak.get(self.backend.prefix, keys=True)
+        txn = yield weak.txn(op("get-tree", self.backend.prefix))
+
+        self.assertEqual(txn.status, 200)
+        if self.backend.enforces:
+            self.assertEqual(tree.status, 404)
+            self.assertIn((names.status, names.text), [(200, "[]"), (404, "")])
+            self.assertEqual(txn.json["Results"], [])
+        else:
+            self.assertEqual([e["Key"] for e in tree.json], [self.key("a")])
+
+    @inlineCallbacks
+    def test_denied_get_is_told(self) -> Steps[None]:
+        """
+        Measured later: a single read of a missing key answers 404 if allowed,
+        and 403 if denied: what tells denied from empty.
+        """
+        mine = yield self.calls.get(self.key(".probe"))
+        weak = yield self._weak().get(self.key(".probe"))
+
+        self.assertEqual(mine.status, 404)
+        self.assertEqual(weak.status, 403 if self.backend.enforces else 404)
+        if self.backend.enforces:
+            self.assertIn("Permission denied", weak.text)
+
+    @inlineCallbacks
+    def test_denied_writes(self) -> Steps[None]:
+        """
+        4.6: 403 for a write, a session and a service that are denied; a
+        transaction says so for each operation.
+        """
+        weak = self._weak()
+        write = yield weak.put(self.key("a"), b"1")
+        session = yield weak.try_session()
+        service = yield weak.register(self.check_id())
+        txn = yield weak.txn(op("set", self.key("a"), b"2"))
+        entry = yield self.calls.get(self.key("a"))
+
+        found = [write.status, session.status, service.status, txn.status]
+        if self.backend.enforces:
+            self.assertEqual(found[:3], [403, 403, 403])
+            self.assertIn(txn.status, (403, 409))
+            self.assertIn("Permission denied", txn.text)
+            self.assertEqual(entry.status, 404)
+        else:
+            self.assertEqual(found, [200] * 4)
+            yield self.calls.deregister(self.check_id())
+
+    @inlineCallbacks
+    def test_unknown_endpoint_and_method(self) -> Steps[None]:
+        """
+        4.6: an unknown endpoint is 404, a wrong method 405.
+        """
+        endpoint = yield self.calls.ask("GET", "/v1/none")
+        method = yield self.calls.ask("PUT", "/v1/status/leader")
+
+        self.assertEqual((endpoint.status, method.status), (404, 405))
