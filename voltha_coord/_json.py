@@ -106,6 +106,13 @@ def dump(value: Any) -> bytes:
     ).encode("ascii")
 
 
+def present(**values: Any) -> dict[str, Any]:
+    """
+    Give the fields that say something: neither missing nor an empty object.
+    """
+    return {name: v for name, v in values.items() if v is not None and v != {}}
+
+
 def _kind(value: object) -> str:
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
     return "null" if value is None else kinds.get(type(value), "a number")
