@@ -870,7 +870,11 @@ class ApiTests(SynchronousTestCase):
         """
         A service that is gone already is no error, in any version.
         """
-        for answer in (said(200), said(404, 'Unknown service ID "id"')):
+        for answer in (
+            said(200),
+            said(404, 'Unknown service ID "id"'),
+            said(500, 'Unknown service {"id" {}}'),
+        ):
             self.assertIsNone(
                 self.successResultOf(self.api(answer).deregister_service("id"))
             )

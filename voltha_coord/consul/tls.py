@@ -93,10 +93,9 @@ def _identity(settings: TLSSettings) -> dict[str, Any]:
             f"client key {key_file!r} is not an unencrypted PEM key: {error}"
         ) from error
     context = SSL.Context(SSL.TLS_CLIENT_METHOD)
-    context.use_certificate(chain[0].original)
-    context.use_privatekey(key)
     try:
-        context.check_privatekey()
+        context.use_certificate(chain[0].original)
+        context.use_privatekey(key)
     except SSL.Error as error:
         raise ConfigurationError(
             f"client key {key_file!r} is not the key of {settings.cert_file!r}"
