@@ -257,10 +257,12 @@ class _Session(base.Consul.Session):
             data["Node"] = node
         if ttl:
             data["TTL"] = to_go(ttl)
+        dc = dc or self.agent.dc
+        token = token or self.agent.token
         created: Deferred[str] = self.agent.http.put(
             base.CB.json(is_id=True),
             path="/v1/session/create",
-            params=[("dc", dc or self.agent.dc)] if dc or self.agent.dc else [],
+            params=[("dc", dc)] if dc else [],
             headers={"X-Consul-Token": token} if token else {},
             data=json.dumps(data),
         )
