@@ -328,7 +328,7 @@ class Demo:
         """
         yield gatherResults([child.stop(self.reactor) for child in self.members])
         if self.api is not None:
-            if self.borrowed:
+            if self.borrowed and self.members:
                 try:
                     yield self.api.delete(self.keys.prefix + "/", recurse=True)
                 except ConsulError as error:
