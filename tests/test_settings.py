@@ -65,7 +65,6 @@ class DefaultsTests(SynchronousTestCase):
         self.assertEqual(settings.session_ttl, 15)
         self.assertEqual(settings.lock_delay, 1)
         self.assertEqual(settings.failure_detection, 3)
-        self.assertEqual(settings.isolation, "stop")
 
     def test_every_field_is_documented(self) -> None:
         """
@@ -79,7 +78,7 @@ class DefaultsTests(SynchronousTestCase):
         """
         A new timing has its bounds tested.
         """
-        others = {"prefix", "node_health", "isolation"}
+        others = {"prefix", "node_health"}
 
         self.assertEqual({a.name for a in fields(Settings)} - others, {*OUT_OF_BOUNDS})
 
@@ -121,12 +120,6 @@ class RefusalTests(SynchronousTestCase):
         """
         for prefix in ("", "/a", "a/", "a//b", "a/../b", ".a", "a b", "ä", 3, None):
             self.refused("prefix: ", prefix=prefix)
-
-    def test_isolation(self) -> None:
-        """
-        An unknown isolation is refused with the known ones.
-        """
-        self.refused("isolation: ", "stop", "keep", "takeover", isolation="ignore")
 
     def test_no_room_for_renewals(self) -> None:
         """

@@ -23,9 +23,6 @@ CONSUL_TTL_MULTIPLIER = 2.0
 #: Consul caps the lock-delay at this many seconds.
 MAX_LOCK_DELAY = 60.0
 
-#: What a member does with its work when its lease ends.
-ISOLATION_MODES = ("stop", "keep", "takeover")
-
 
 def _seconds(low: float, high: float) -> Any:
     def check(instance: Settings, attribute: Attribute[float], value: object) -> None:
@@ -129,18 +126,11 @@ class Settings:
     drain_timeout: float = _timing(
         10.0, 0.0, 3600.0, "bound of shutting down, all steps together"
     )
-    isolation: str = field(
-        default="stop", metadata={"doc": "work of a member whose lease ended"}
-    )
 
     def __attrs_post_init__(self) -> None:
         """
         Check what depends on several fields.
         """
-        if self.isolation not in ISOLATION_MODES:
-            raise ConfigurationError(
-                f"isolation: {self.isolation!r} is none of {', '.join(ISOLATION_MODES)}"
-            )
         if self.stop_grace is not None:
             _seconds(0.0, 3600.0)(self, fields(Settings).stop_grace, self.stop_grace)
         ttl = self.session_ttl
