@@ -34,7 +34,10 @@ _count = itertools.count(1)
 PREFIX = "service/voltha/"
 
 
-def _reactor() -> Any:
+def real_reactor() -> Any:
+    """
+    Give the reactor the tests run in.
+    """
     from twisted.internet import reactor
 
     return reactor
@@ -77,13 +80,13 @@ class Backend:
         """
         Let so much time pass.
         """
-        return deferLater(_reactor(), seconds, lambda: None)
+        return deferLater(real_reactor(), seconds, lambda: None)
 
     def until(self, result: Deferred[Any], seconds: float) -> Deferred[Any]:
         """
         Let time pass until there is a result, so many seconds at most.
         """
-        return result.addTimeout(seconds, _reactor())
+        return result.addTimeout(seconds, real_reactor())
 
     def tear_down(self) -> Deferred[None]:
         """
@@ -156,7 +159,7 @@ class _OverHttp(Backend):
     def _connect(self, tls: TLSContext | None = None) -> None:
         assert self.address is not None
         address: Address = parse_address(self.address)
-        self.transport = HttpTransport(_reactor(), address, tls)
+        self.transport = HttpTransport(real_reactor(), address, tls)
 
 
 class HttpBackend(_OverHttp):
@@ -173,7 +176,7 @@ class HttpBackend(_OverHttp):
         self.state = _make_state(self.clock)
         self.agent = self.state.agent("test-node")
         self.node = "test-node"
-        self._port: IListeningPort = listen(_reactor(), handler=self.agent)
+        self._port: IListeningPort = listen(real_reactor(), handler=self.agent)
         host: Any = self._port.getHost()
         self.address = f"http://127.0.0.1:{host.port}"
         self._connect()

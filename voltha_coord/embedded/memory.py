@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -36,6 +36,10 @@ def _never(request: Request) -> bool:
 
 def _at_once(request: Request) -> float:
     return 0.0
+
+
+def _ignore(failure: Failure) -> None:
+    failure.trap(ConsulUnavailable, CancelledError)
 
 
 class Network:
@@ -141,7 +145,7 @@ class _Exchange:
         answering = self._transport.handler.handle(self._request)
         if self._over:
             # Nobody waits for this answer; a read has nothing else to do.
-            answering.addErrback(lambda failure: failure.trap(ConsulUnavailable))
+            answering.addErrback(_ignore)
             answering.cancel()
             return
         self._handling = answering

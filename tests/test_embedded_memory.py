@@ -1,0 +1,274 @@
+"""
+Tests of the transport in memory, and of what may go wrong on its way.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from voltha_coord.consul.transport import ITransport, Request, Response
+from voltha_coord.errors import ConsulUnavailable, RequestTimedOut
+
+from .support.embedded import Embedded
+
+_WRITE = Request("PUT", "/v1/kv/a", body=b"v", deadline=5.0)
+_READ = Request("GET", "/v1/kv/a", deadline=5.0)
+_WATCH = Request("GET", "/v1/kv/a", (("index", "1000"),), deadline=400.0)
+
+
+class MemoryTransportTests(SynchronousTestCase):
+    """
+    A transport over a perfect network.
+    """
+
+    def setUp(self) -> None:
+        """
+        Make a Consul.
+        """
+        self.consul = Embedded()
+        self.clock = self.consul.clock
+        self.transport = self.consul.transport
+
+    def _silent(self) -> None:
+        self.assertEqual(self.transport.under_way, 0)
+        self.assertEqual(self.consul.agent.waiting, 0)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_interface(self) -> None:
+        """
+        It provides ITransport.
+        """
+        self.assertTrue(verifyObject(ITransport, self.transport))
+
+    def test_answers_in_a_later_turn(self) -> None:
+        """
+        No answer is there when request() returns.
+        """
+        result = self.transport.request(_READ)
+        self.assertNoResult(result)
+        self.clock.advance(0)
+
+        self.assertEqual(self.successResultOf(result).status, 404)
+        self._silent()
+
+    def test_deadline(self) -> None:
+        """
+        A request without an answer fails at its deadline, and is forgotten on
+        both sides.
+        """
+        result = self.transport.request(
+            Request("GET", "/v1/kv/a", (("index", "1000"),), deadline=2.0)
+        )
+        self.clock.advance(0)
+        self.assertEqual(self.consul.agent.waiting, 1)
+        self.clock.advance(1.9)
+        self.assertNoResult(result)
+        self.clock.advance(0.1)
+
+        self.failureResultOf(result, RequestTimedOut)
+        self._silent()
+
+    def test_cancel(self) -> None:
+        """
+        A cancelled request fails with CancelledError, wherever it is, and
+        leaves nothing behind.
+        """
+        outward = self.transport.request(_WRITE)
+        outward.cancel()
+        waiting = self.transport.request(_WATCH)
+        self.clock.advance(0)
+        waiting.cancel()
+        self.transport.network.reply_latency = lambda request: 1.0
+        homeward = self.transport.request(_READ)
+        self.clock.advance(0)
+        homeward.cancel()
+
+        for result in (outward, waiting, homeward):
+            self.failureResultOf(result, CancelledError)
+        self._silent()
+        self.assertEqual(len(self.consul.state.kv), 0)
+
+    def test_close(self) -> None:
+        """
+        Closing fails what is under way and whatever comes later.
+        """
+        watch = self.transport.request(_WATCH)
+        self.clock.advance(0)
+        self.successResultOf(self.transport.close())
+        self.failureResultOf(watch, ConsulUnavailable)
+        late = self.transport.request(_READ)
+        self.assertNoResult(late)
+        self.clock.advance(0)
+
+        self.failureResultOf(late, ConsulUnavailable)
+        self._silent()
+
+    def test_agent_gone(self) -> None:
+        """
+        An agent that is not there looks like a refused connection.
+        """
+        self.consul.agent.kill()
+        result = self.transport.request(_READ)
+        self.clock.advance(0)
+
+        self.failureResultOf(result, ConsulUnavailable)
+        self._silent()
+
+
+class NetworkTests(SynchronousTestCase):
+    """
+    A network that fails.
+    """
+
+    def setUp(self) -> None:
+        """
+        Make a Consul.
+        """
+        self.consul = Embedded()
+        self.clock = self.consul.clock
+        self.transport = self.consul.transport
+        self.network = self.transport.network
+
+    def _request(self, request: Request) -> Deferred[Response]:
+        result = self.transport.request(request)
+        self.clock.advance(0)
+        return result
+
+    def _written(self) -> bool:
+        return len(self.consul.state.kv) > 0
+
+    def test_latency(self) -> None:
+        """
+        A request and its answer each take their time.
+        """
+        self.network.latency = lambda request: 1.0
+        self.network.reply_latency = lambda request: 2.0
+        result = self._request(_WRITE)
+        self.clock.advance(0.9)
+        self.assertFalse(self._written())
+        self.clock.advance(0.1)
+        self.assertTrue(self._written())
+        self.clock.advance(1.9)
+        self.assertNoResult(result)
+        self.clock.advance(0.1)
+
+        self.assertEqual(self.successResultOf(result).body, b"true")
+
+    def test_lost_request(self) -> None:
+        """
+        A request that is lost is not done, and times out.
+        """
+        self.network.loses_request = lambda request: request.method == "PUT"
+        result = self._request(_WRITE)
+        self.clock.advance(5)
+
+        self.failureResultOf(result, RequestTimedOut)
+        self.assertFalse(self._written())
+
+    def test_lost_reply(self) -> None:
+        """
+        A request whose answer is lost is done, and times out.
+        """
+        self.network.loses_reply = lambda request: True
+        result = self._request(_WRITE)
+        self.clock.advance(5)
+
+        self.failureResultOf(result, RequestTimedOut)
+        self.assertTrue(self._written())
+
+    def test_refused(self) -> None:
+        """
+        A refused connection fails at once, and nothing is done.
+        """
+        self.network.refuses = True
+        result = self._request(_WRITE)
+
+        self.failureResultOf(result, ConsulUnavailable)
+        self.assertFalse(self._written())
+
+    def test_partition_delivers_late(self) -> None:
+        """
+        What is sent while nothing passes arrives when it is healed.
+        """
+        self.network.partition()
+        result = self._request(_WRITE)
+        self.clock.advance(3)
+        self.assertTrue(self.network.parted)
+        self.assertFalse(self._written())
+        self.network.heal()
+        self.clock.advance(0)
+
+        self.assertEqual(self.successResultOf(result).body, b"true")
+
+    def test_partition_swallows(self) -> None:
+        """
+        Healed without delivery, what was sent meanwhile is lost.
+        """
+        self.network.partition()
+        result = self._request(_WRITE)
+        self.network.heal(deliver=False)
+        self.clock.advance(5)
+
+        self.failureResultOf(result, RequestTimedOut)
+        self.assertFalse(self._written())
+
+    def test_partition_holds_replies(self) -> None:
+        """
+        An answer that meets a partition arrives when it is healed.
+        """
+        self.network.reply_latency = lambda request: 1.0
+        result = self._request(_WRITE)
+        self.network.partition()
+        self.clock.advance(2)
+        self.assertNoResult(result)
+        self.assertTrue(self._written())
+        self.network.heal()
+
+        self.successResultOf(result)
+
+    def test_given_up_request_is_withdrawn(self) -> None:
+        """
+        A request that timed out on its way is not done later.
+        """
+        self.network.partition()
+        result = self._request(_WRITE)
+        self.clock.advance(5)
+        self.failureResultOf(result, RequestTimedOut)
+        self.network.heal()
+
+        self.assertFalse(self._written())
+
+    def test_given_up_request_lands_late(self) -> None:
+        """
+        Unless it lands late: then it is done, and nobody hears of it.
+        """
+        self.network.lands_late = lambda request: request.method == "PUT"
+        self.network.partition()
+        timed_out = self._request(_WRITE)
+        self.clock.advance(5)
+        self.failureResultOf(timed_out, RequestTimedOut)
+        self.network.heal()
+        self.assertTrue(self._written())
+
+        self.network.latency = lambda request: 1.0
+        cancelled = self._request(Request("PUT", "/v1/kv/b", body=b"v"))
+        cancelled.cancel()
+        self.failureResultOf(cancelled, CancelledError)
+        self.clock.advance(1)
+        self.assertEqual(len(self.consul.state.kv), 2)
+
+    def test_late_watch_is_forgotten(self) -> None:
+        """
+        A blocking query that lands late waits for nobody.
+        """
+        self.network.lands_late = lambda request: True
+        self.network.latency = lambda request: 1.0
+        watch = self._request(_WATCH)
+        watch.cancel()
+        self.failureResultOf(watch, CancelledError)
+        self.clock.advance(1)
+
+        self.assertEqual(self.consul.agent.waiting, 0)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
