@@ -107,6 +107,14 @@ def _prefix(context: click.Context, parameter: click.Parameter, value: str) -> s
         raise click.BadParameter(str(error).removeprefix("prefix: ")) from error
 
 
+def _version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        from .._version import __version__
+
+        click.echo(__version__)
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--consul",
@@ -154,7 +162,14 @@ def _prefix(context: click.Context, parameter: click.Parameter, value: str) -> s
     help="Seconds to wait for an answer.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer with a JSON document.")
-@click.version_option(package_name="voltha_coord", message="%(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def voltha_coordctl(
     context: click.Context,
@@ -192,24 +207,16 @@ def status(invocation: Invocation) -> None:
     """
     Leader, members, and how the work fares.
     """
+    from .._version import __version__
     from . import actions, documents, render
 
     def action(api: Any, keys: Any) -> Any:
         def document(view: Any) -> Document:
-            return documents.status(view, api.requester.address, _version())
+            return documents.status(view, api.requester.address, __version__)
 
         return actions.look(api, keys).addCallback(document)
 
     invocation.answer(invocation.do(action), render.show_status)
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("voltha_coord")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 @voltha_coordctl.command()
