@@ -113,6 +113,8 @@ def _get_names(call: Call) -> Response | Deferred[Response]:
             cut = entry.key.find(separator, len(prefix)) if separator else -1
             name = entry.key if cut < 0 else entry.key[: cut + len(separator)]
             names[name] = None
+        if prefix and not names:
+            return index, answer_nothing(404)
         return index, answer_json(list(names))
 
     return call.read(find, lambda: [state.kv.watch_prefix(prefix)])
