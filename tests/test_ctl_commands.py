@@ -223,6 +223,7 @@ class LookTests(CommandTestCase):
 
         self.assertNotIn("\x1b", shown)
         self.assertIn(long_id, shown)
+        self.assertEqual([x for x in shown.splitlines() if x.endswith(" ")], [])
 
 
 class WorkTests(CommandTestCase):
@@ -300,6 +301,9 @@ class WorkTests(CommandTestCase):
 
         self.assertEqual(list(self.work()), ["b"])
         self.assertEqual(shown, "2 removed, 1 not there\n")
+        before = self.writes()
+        self.assertEqual(self.done("work", "remove", "a{1..3}"), "3 not there\n")
+        self.assertEqual(self.writes(), before)
 
     def test_remove_all(self) -> None:
         """

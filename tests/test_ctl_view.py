@@ -206,11 +206,13 @@ class StrayTests(SynchronousTestCase):
             Entry("service/voltha/work/a b", b""),
             Entry("service/voltha/assignments/a", b""),
             Entry("service/voltha/assignments/a/b/c", b""),
+            Entry("service/voltha/assignments/a/b c", b""),
+            Entry("service/voltha/assignments/.a/b", b""),
             Entry("service/voltha/owners/a/b", b""),
             Entry("service/voltha/status/a/x", b""),
         )
 
-        self.assertEqual(len(cluster.strays), 6)
+        self.assertEqual(len(cluster.strays), 8)
         self.assertIn("service/voltha/work/a%20b", cluster.strays)
         self.assertEqual((cluster.items, cluster.members), ({}, {}))
 

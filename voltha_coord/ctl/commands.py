@@ -71,7 +71,15 @@ class Invocation:
             return
         from .render import console
 
-        show(console(), document)
+        out = console()
+        if out.is_terminal:
+            show(out, document)
+            return
+        with out.capture() as captured:
+            show(out, document)
+        # Columns are padded; what reads this wants no blanks at the ends.
+        for line in captured.get().splitlines():
+            click.echo(line.rstrip())
 
 
 def _plain(error: Exception) -> str:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -66,7 +65,7 @@ def table(*columns: str, right: Iterable[str] = (), wide: str = "") -> Table:
     :param wide: the column that gives way, over several lines, when there is
         not room for all.
     """
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         made.add_column(
             column,
@@ -201,11 +200,11 @@ def show_findings(out: Console, document: Document) -> None:
     """
     Show ``doctor``.
     """
+    lines = Table.grid(padding=(0, 2, 0, 0))
     for finding in document["findings"]:
-        line = styled(finding["level"])
-        line.pad_right(7 - len(line.plain))
-        line.append(f"{finding['check']}: ", style="bold")
-        line.append(finding["found"])
+        text = Text(f"{finding['check']}: ", style="bold")
+        text.append(finding["found"], style="not bold")
         if finding["advice"]:
-            line.append(f" → {finding['advice']}", style="italic")
-        out.print(line, soft_wrap=True)
+            text.append(f" → {finding['advice']}", style="not bold italic")
+        lines.add_row(styled(finding["level"]), text)
+    out.print(lines)
