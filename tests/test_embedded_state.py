@@ -8,13 +8,13 @@ import time
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from voltha_coord.embedded.agent import (
+from voltha_coord.embedded.dispatch import RPC_HOLD_SECONDS
+from voltha_coord.embedded.kv import TOMBSTONE_SECONDS
+from voltha_coord.embedded.registry import (
     DRIFT_SECONDS,
     REAP_INTERVAL_SECONDS,
     REAP_MINIMUM_SECONDS,
 )
-from voltha_coord.embedded.dispatch import RPC_HOLD_SECONDS
-from voltha_coord.embedded.kv import TOMBSTONE_SECONDS
 from voltha_coord.errors import ConsulUnavailable
 
 from .support.embedded import Embedded

@@ -1,5 +1,5 @@
 """
-The embedded Consul: what the servers of one cluster know, and its levers.
+The embedded Consul: one cluster, its agents, and the levers of what may happen.
 
 Pure but for an injected clock.  :class:`ConsulState` is what the servers agree
 on; the :class:`~.agent.Agent` objects it makes are the members' own agents,
@@ -9,28 +9,18 @@ each on its node, and take the requests.
 from __future__ import annotations
 
 import random as _random
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
-from attrs import evolve, frozen
+from attrs import frozen
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from ..consul.model import Entry
 from ..errors import ConsulUnavailable
 from .agent import Agent
-from .answers import Problem
-from .catalog import SERF_HEALTH, Catalog, Check, Node, Service
-from .durations import SECOND
-from .kv import Draft, KVStore
-from .radix import Signal
-from .sessions import MAX_LOCK_DELAY, Session, Sessions
+from .catalog import Check, Node, Service
+from .servers import Deny, Servers
+from .sessions import Session
 
 __all__ = ["Agent", "ConsulState", "Deny", "Snapshot"]
-
-#: What decides that a token may not do something: resource (``key``,
-#: ``session``, ``service``, ``node``), its name, ``read`` or ``write``, token.
-Deny = Callable[[str, str, str, str], bool]
 
 
 @frozen
@@ -48,36 +38,21 @@ class Snapshot:
     checks: tuple[Check, ...]
 
 
-class ConsulState:
+class ConsulState(Servers):
     """
-    The servers.
+    A cluster.
 
     :param clock: tells the time and wakes for what expires.
     :param random: where ids and jitter come from; the same seed gives the same
         run.
-    :ivar index: the index of the last entry in the Raft log.
-    :ivar deny: decides that a token may not do something; nothing by default.
     """
 
     def __init__(
         self, clock: IReactorTime, random: _random.Random | None = None
     ) -> None:
-        self.clock = clock
-        self.random = _random.Random(0) if random is None else random
-        self.deny: Deny = lambda resource, name, access, token: False
-        self.index = 10
-        self.has_leader = True
+        super().__init__(clock, _random.Random(0) if random is None else random)
         self._agents: dict[str, Agent] = {}
         self._election: IDelayedCall | None = None
-        self._leader_elected = Signal()
-        self._sessions_changed = Signal()
-        self._catalog_changed = Signal()
-        self._begin_empty()
-
-    def _begin_empty(self) -> None:
-        self.kv = KVStore(self.clock.seconds)
-        self.sessions = Sessions(self.clock, self._expire)
-        self.catalog = Catalog()
 
     def agent(self, node: str = "node-1") -> Agent:
         """
@@ -96,169 +71,7 @@ class ConsulState:
         """
         return tuple(self._agents.values())
 
-    def make_id(self) -> str:
-        """
-        Give a new id.
-        """
-        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
-
-    # The log, and what it changes.
-
-    @contextmanager
-    def entry(self) -> Iterator[int]:
-        """
-        Append an entry to the Raft log: what the body changes has the index it
-        is given, and who waits for it is woken after.
-        """
-        self.index += 1
-        sessions, catalog = self.sessions.index, self.catalog.index
-        yield self.index
-        for signal in self.kv.take_touched():
-            signal.fire()
-        if self.sessions.index != sessions:
-            self._sessions_changed.fire()
-        if self.catalog.index != catalog:
-            self._catalog_changed.fire()
-
-    @contextmanager
-    def draft(self) -> Iterator[Draft]:
-        """
-        Append an entry that changes keys; nothing is changed if the body
-        raises.
-        """
-        with self.entry() as index:
-            draft = Draft(self.kv, index)
-            try:
-                yield draft
-            except Problem:
-                draft.changes.clear()
-                raise
-            finally:
-                self.kv.apply(draft.changes, index)
-
-    def watch_sessions(self) -> Signal:
-        """
-        Give what fires when a session begins or ends.
-        """
-        return self._sessions_changed
-
-    def watch_catalog(self) -> Signal:
-        """
-        Give what fires when a node, a service or a check changes.
-        """
-        return self._catalog_changed
-
-    def watch_leader(self) -> Signal:
-        """
-        Give what fires when there is a leader again.
-        """
-        return self._leader_elected
-
-    def create_session(self, session: Session) -> str:
-        """
-        Let a session begin, and give its id.
-
-        :raises Problem: 500, in Consul's words.
-        """
-        with self.entry() as index:
-            if session.behavior not in ("release", "delete"):
-                raise Problem(500, f"Invalid Behavior setting '{session.behavior}'")
-            if session.node not in self.catalog.nodes:
-                raise Problem(500, "Missing node registration")
-            for check_id in session.checks:
-                check = self.catalog.checks.get((session.node, check_id))
-                if check is None:
-                    raise Problem(500, f"Missing check '{check_id}' registration")
-                if check.status == "critical":
-                    raise Problem(500, f"Check '{check_id}' is in critical state")
-            session = evolve(session, id=self.make_id(), create_index=index)
-            self.sessions.add(session)
-            if self.has_leader:
-                self.sessions.renew(session)
-        return session.id
-
-    def _expire(self, session_id: str) -> None:
-        self.destroy_session(session_id)
-
-    def _end_session(self, session_id: str, index: int) -> None:
-        """
-        Let a session be over, and with it what it holds.
-        """
-        session = self.sessions.get(session_id)
-        assert session is not None
-        self.sessions.remove(session_id, index)
-        delay = min(session.lock_delay, MAX_LOCK_DELAY) / SECOND
-        draft = Draft(self.kv, index)
-        for key in self.kv.held_by(session_id):
-            if delay > 0:
-                self.kv.delay(key, delay)
-            if session.behavior == "delete":
-                draft.delete(key)
-            else:
-                draft.let_go(key)
-        self.kv.apply(draft.changes, index)
-
-    def register_node(self, node: Node) -> None:
-        """
-        Add a node with a healthy ``serfHealth``.
-        """
-        if node.name not in self.catalog.nodes:
-            with self.entry() as index:
-                self.catalog.put_node(node, index)
-        self.fail_node(node.name, critical=False)
-
-    def register_service(self, node: str, service: Service) -> None:
-        """
-        Add or replace a service.
-        """
-        with self.entry() as index:
-            self.catalog.put_service(node, service, index)
-
-    def register_check(self, check: Check) -> None:
-        """
-        Add or replace a check.  A critical one ends the sessions bound to it.
-        """
-        with self.entry() as index:
-            self.catalog.put_check(check, index)
-            if check.status == "critical":
-                self._end_bound(check.node, check.id, index)
-
-    def _end_bound(self, node: str, check_id: str, index: int) -> None:
-        for session_id in self.sessions.bound_to(node, check_id):
-            self._end_session(session_id, index)
-
-    def _drop_check(self, node: str, check_id: str, index: int) -> None:
-        if self.catalog.remove_check(node, check_id, index):
-            self._end_bound(node, check_id, index)
-
-    def deregister_service(self, node: str, service_id: str) -> None:
-        """
-        Remove a service and its checks from the catalog, and with the checks
-        the sessions bound to them.
-        """
-        with self.entry() as index:
-            for check in self.catalog.checks_of(node, service_id):
-                self._drop_check(node, check.id, index)
-            self.catalog.remove_service(node, service_id, index)
-
-    def deregister_check(self, node: str, check_id: str) -> None:
-        """
-        Remove a check from the catalog, and the sessions bound to it.
-        """
-        with self.entry() as index:
-            self._drop_check(node, check_id, index)
-
     # Levers: what may happen to a cluster.
-
-    def destroy_session(self, session_id: str) -> bool:
-        """
-        End a session by force, and say whether there was one.
-        """
-        with self.entry() as index:
-            if self.sessions.get(session_id) is None:
-                return False
-            self._end_session(session_id, index)
-        return True
 
     def lapse_check(self, check_id: str, node: str = "node-1") -> None:
         """
@@ -298,22 +111,6 @@ class ConsulState:
             self.catalog.remove_node(node, index)
         if node in self._agents:
             self._agents[node].drift()
-
-    def fail_node(self, node: str, critical: bool = True) -> None:
-        """
-        Let gossip find a node's agent unreachable, or reachable again.
-        """
-        self.register_check(
-            Check(
-                node,
-                SERF_HEALTH,
-                "Serf Health Status",
-                "critical" if critical else "passing",
-                "Agent not live or unreachable"
-                if critical
-                else "Agent alive and reachable",
-            )
-        )
 
     def lose_leader(self, seconds: float | None = None) -> None:
         """
