@@ -225,6 +225,16 @@ class LogOutputTests(LoggingTestCase):
         events = [line.split()[2] for line in stream.getvalue().splitlines()]
         self.assertEqual(events, ["two", "three"])
 
+    def test_unwanted_events_cost_nothing(self) -> None:
+        """
+        Our own events below the level do not even reach Twisted's log.
+        """
+        with self.written("console", "warning"), capturedLogs() as events:
+            structlog.get_logger("x").info("one")
+            structlog.get_logger("x").warning("two")
+
+        self.assertEqual([e["structlog"]["event"] for e in events], ["two"])
+
     def test_loggers_that_exist_already(self) -> None:
         """
         Loggers made, and bound to a context, at import log as configured later.

@@ -138,11 +138,13 @@ class CountingReporterTests(SynchronousTestCase):
 
     def test_error_after_success(self) -> None:
         """
-        A test that passed and left something unclean behind has failed.
+        A test that passed and left something unclean behind has failed, in
+        whichever order that is said.
         """
         test: Any = _Hidden.Endings("test_passes")
         self.reporter.addSuccess(test)
         self.reporter.addError(test, Failure(ZeroDivisionError()))
+        self.reporter.addSkip(test, "too late")
 
         self.assertEqual(self.reporter.counts, Counts(failed=1))
 

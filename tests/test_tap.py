@@ -4,6 +4,7 @@ Tests of ``twistd voltha_coord``: its options, and the service they make.
 
 from __future__ import annotations
 
+import os
 import sys
 from io import StringIO
 from typing import Any
@@ -259,6 +260,8 @@ class OptionsTests(SynchronousTestCase):
         options = parsed(f"--config={path}", "--log-level=error")
         with open(path, "w") as file:
             file.write("weight: 5\nlog-level: debug\n")
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(os.path.dirname(os.path.abspath(path)))
 
         values = options.read_again()
 

@@ -192,16 +192,16 @@ class FaceTests(SynchronousTestCase):
 
     def test_asker_gone(self) -> None:
         """
-        An asker that goes away while Consul is asked costs nothing.
+        An asker that goes away takes its question to Consul with it.
         """
-        self.coordinator.refreshed = Deferred()
+        cancelled: list[Any] = []
+        self.coordinator.refreshed = Deferred(cancelled.append)
         asked = self.ask("/status")
         asked.cancel()
         self.treq.flush()
 
-        self.coordinator.refreshed.callback({})
-
         self.failureResultOf(asked)
+        self.assertEqual(len(cancelled), 1)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertEqual(self.flushLoggedErrors(), [])
 

@@ -20,7 +20,6 @@ from twisted.web.http import (
     SERVICE_UNAVAILABLE,
 )
 from twisted.web.iweb import IRequest
-from twisted.web.server import Request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from .._types import Steps
@@ -69,14 +68,14 @@ class Face:
         self._shown = shown
 
     @app.route("/health", methods=["GET"])
-    def health(self, request: Request) -> bytes:
+    def health(self, request: IRequest) -> bytes:
         """
         Say that this process serves.
         """
         return _answer(request, OK, {"healthy": True})
 
     @app.route("/ready", methods=["GET"])
-    def ready(self, request: Request) -> bytes:
+    def ready(self, request: IRequest) -> bytes:
         """
         Say whether this is a member that knows its leader, and if not, why.
         """
@@ -89,7 +88,7 @@ class Face:
 
     @app.route("/status", methods=["GET"])
     @inlineCallbacks
-    def status(self, request: Request) -> Steps[bytes]:
+    def status(self, request: IRequest) -> Steps[bytes]:
         """
         Show the cluster as this member sees it, fresh if Consul answers in
         time, and else as last known: the status says how old it is.
@@ -97,16 +96,13 @@ class Face:
         shown = self._shown()
         if shown is None:
             return _answer(request, SERVICE_UNAVAILABLE, {"error": "starting"})
-        gone: list[object] = []
-        request.notifyFinish().addErrback(gone.append)
+        # An asker that goes away cancels it: Klein sees to that.
         asking = shown.refresh_status()
         asking.addTimeout(ANSWER_SECONDS, self._clock)
         try:
             status = yield asking
         except TimeoutError:
             status = shown.status()
-        if gone:
-            return b""
         return _answer(request, OK, status)
 
     @app.handle_errors(NotFound)
