@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -371,8 +372,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     except (ValueError, ConfigurationError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
-    from twisted.internet import reactor
+    from twisted.internet import reactor as the_reactor
 
+    reactor: Any = the_reactor
     folder = Path(tempfile.mkdtemp(prefix="voltha-demo-"))
     console = Console(highlight=False, markup=False, emoji=False)
     demo = Demo(reactor, environ, seconds, console, folder)
@@ -390,7 +392,12 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         demo.stop()
         return finished
 
+    def hung_up(*_: object) -> None:
+        # The terminal is gone, and nothing must outlive it.
+        reactor.callFromThread(reactor.stop)
+
     reactor.callWhenRunning(begin)
+    reactor.callWhenRunning(signal.signal, signal.SIGHUP, hung_up)
     reactor.addSystemEventTrigger("before", "shutdown", interrupted)
     reactor.run()
     return status[0] if status else 1

@@ -40,7 +40,7 @@ class Counts:
         """
         Whether there is a leader and every item runs with its owner.
         """
-        return self.leader is not None and self.work == self.owned == len(WORK)
+        return self.leader is not None and self.owned == self.work >= len(WORK)
 
 
 def count(view: View) -> Counts:

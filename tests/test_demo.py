@@ -118,6 +118,7 @@ class CountTests(SynchronousTestCase):
         self.assertFalse(demo_table.Counts("m1", 2, 100, 99).complete)
         self.assertFalse(demo_table.Counts(None, 2, 100, 100).complete)
         self.assertFalse(demo_table.Counts("m1", 2, 99, 99).complete)
+        self.assertTrue(demo_table.Counts("m1", 2, 101, 101).complete)
 
 
 class ShownTests(SynchronousTestCase):
