@@ -401,7 +401,8 @@ class MakeServiceTests(SynchronousTestCase):
         """
         path = self.mktemp()
 
-        observer = self.application(logfile=path).getComponent(ILogObserver)
+        application = self.application(logfile=path, nodaemon=False)
+        observer = application.getComponent(ILogObserver)
         observer({"log_time": 0.0, "log_format": "hello", "log_namespace": "x"})
 
         with open(path) as file:
@@ -409,12 +410,19 @@ class MakeServiceTests(SynchronousTestCase):
 
     def test_log_of_twistds_own(self) -> None:
         """
-        With ``--syslog``, ``--logger``, or an observer of the application's,
-        twistd's log is left alone.
+        With ``--syslog``, ``--logger``, another runner than twistd, or an
+        observer of the application's, the log is left alone, and no file made.
         """
-        for told in ({"syslog": True}, {"logger": "x"}):
+        here = set(os.listdir())
+        foreground: dict[str, Any] = {"nodaemon": True}
+        for told in (
+            {**foreground, "syslog": True},
+            {**foreground, "logger": "x"},
+            {"logFile": sys.stdout},
+        ):
             component = self.application(**told).getComponent(ILogObserver, None)
             self.assertIsNone(component)
+        self.assertEqual(set(os.listdir()), here)
         application: Any = Application("voltha_coord")
         application.setComponent(ILogObserver, print)
         self.make().setServiceParent(application)

@@ -53,7 +53,8 @@ def _log_stream(twistd: Mapping[str, Any]) -> _logging.Written | None:
     """
     Open what twistd was told to log to; ``None`` when that is not a file.
     """
-    if twistd.get("syslog") or twistd.get("logger"):
+    # Not twistd but another runner, which keeps its own log: no such option.
+    if "nodaemon" not in twistd or twistd.get("syslog") or twistd.get("logger"):
         return None
     name = twistd.get("logfile")
     daemon = not (twistd.get("nodaemon") or twistd.get("debug"))
