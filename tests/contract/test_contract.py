@@ -9,6 +9,7 @@ from twisted.trial.unittest import TestCase
 from .access import AccessContract
 from .backends import HttpBackend, MemoryBackend, RealBackend, SecureRealBackend
 from .blocking import BlockingContract
+from .catalog import CatalogContract
 from .checks import CheckContract
 from .expiry import ExpiryContract
 from .kv import KvContract
@@ -20,6 +21,7 @@ class ConsulContract(
     KvContract,
     SessionContract,
     CheckContract,
+    CatalogContract,
     TransactionContract,
     BlockingContract,
     AccessContract,
