@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ..consul.model import Entry
 from .radix import RadixTree, Signal
@@ -193,11 +193,11 @@ class Draft:
         """
         old = self.get(entry.key)
         created = old.create_index if old else self.index
-        if old and entry == evolve(
-            old, create_index=entry.create_index, modify_index=entry.modify_index
+        if old and entry == old._replace(
+            create_index=entry.create_index, modify_index=entry.modify_index
         ):
             return old
-        new = evolve(entry, create_index=created, modify_index=self.index)
+        new = entry._replace(create_index=created, modify_index=self.index)
         self._over[new.key] = new
         self.changes.append((new.key, new, False))
         return new
@@ -245,7 +245,7 @@ class Draft:
         """
         old = self.get(key)
         if old is not None:
-            self._put(evolve(old, session=None))
+            self._put(old._replace(session=None))
 
     def delete(self, key: str) -> None:
         """
