@@ -1,24 +1,25 @@
 """
 From a plan to the writes that carry it out.
 
-Pure but for one question: whether the lease of a session that is gone must be
+Pure but for one question: whether the lease of somebody who is gone must be
 over (see :mod:`~voltha_coord.succession`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping, Sequence
 
-from attrs import frozen
-from twisted.internet.defer import Deferred, inlineCallbacks
+from attrs import field, frozen
+from twisted.internet.defer import inlineCallbacks
 
+from ._status import ERROR_CHARACTERS
 from ._types import Steps
-from .consul.model import Op
-from .keys import Keys
+from .consul.model import Entry, Op
+from .keys import Keys, is_work_id, shown
+from .ownership import Judge, error_mark, lease_over
 from .planning.operations import Assign, Operation, Plan, Unassign
 from .planning.state import ClusterState
 from .records import OwnerRecord
-from .succession import Predecessor
 
 
 @frozen
@@ -29,22 +30,16 @@ class Application:
     :ivar groups: operations that belong together, in order.
     :ivar operations: how many operations of the plan they carry out.
     :ivar held: how many must wait for the lease of somebody who is gone.
-    :ivar waiting: for whose.
+    :ivar waiting: an owner record of each session those wait for.
+    :ivar errors: why items are not placed, or not running for want of an
+        owner, by work id.
     """
 
-    groups: tuple[tuple[Op, ...], ...]
-    operations: int
-    held: int
-    waiting: tuple[Predecessor, ...] = ()
-
-
-def predecessor_of(owner: OwnerRecord) -> Predecessor:
-    """
-    Give whose lease must be over before others may run what it owns.
-    """
-    return Predecessor(
-        owner.session, owner.check or "", owner.node or "", owner.ttl or 0.0
-    )
+    groups: tuple[tuple[Op, ...], ...] = ()
+    operations: int = 0
+    held: int = 0
+    waiting: tuple[OwnerRecord, ...] = ()
+    errors: Mapping[str, str] = field(factory=dict)
 
 
 def _ops(keys: Keys, operation: Operation) -> tuple[Op, ...]:
@@ -63,70 +58,109 @@ def prepare(
     keys: Keys,
     state: ClusterState,
     plan: Plan,
-    is_over: Callable[[Predecessor], Deferred[bool]],
+    judge: Judge,
+    told: Sequence[Entry] = (),
 ) -> Steps[Application]:
     """
     Give the writes that carry out a plan.
 
     Items whose owner is gone are moved in the transaction that clears their
     owner record, and not before that owner's lease is over.  Owner records
-    nobody answers for any more are cleared as well.
+    nobody answers for any more are cleared as well; so are those that cannot be
+    read, one session TTL after they were first seen.  Without any member
+    nothing is written at all.
 
-    :param is_over: whether that predecessor's lease must be over.
-    :return: a Deferred that fires with the writes, or fails with what
-        ``is_over`` fails with.
+    :param judge: whether a predecessor's lease must be over.
+    :param told: what lies under ``errors/``.
+    :return: a Deferred that fires with the writes, or fails with
+        :class:`ConsulError`.
     """
+    if not state.members:
+        return Application()
     orphans = _orphans(state, plan)
-    gone = {
-        owner.session: predecessor_of(owner)
-        for owner in (state.owners[work] for work in orphans)
-    }
+    sessions = {state.owners[work].session: state.owners[work] for work in orphans}
     over: dict[str, bool] = {}
-    for session, predecessor in gone.items():
-        over[session] = yield is_over(predecessor)
+    for session, owner in sessions.items():
+        over[session] = yield lease_over(judge, owner)
+    free = {work: over[state.owners[work].session] for work in orphans}
+    unreadable = sorted(state.owner_entries.keys() - state.owners.keys())
+    for work in unreadable:
+        index = state.owner_entries[work].modify_index
+        free[work] = judge.waited(f"owner {work} {index}")
     groups: list[tuple[Op, ...]] = []
-    held = 0
     for operation in plan.operations:
-        work = operation.work
         ops = _ops(keys, operation)
-        if work in orphans:
-            del orphans[work]
-            if not over[state.owners[work].session]:
-                held += 1
+        work = operation.work
+        if work in free:
+            if not free[work]:
                 continue
+            del free[work]
             ops += (_clear(keys, state, work),)
         groups.append(ops)
     done = len(groups)
-    for work in orphans:
-        if over[state.owners[work].session]:
-            groups.append((_clear(keys, state, work),))
-        else:
-            held += 1
-    waiting = tuple(gone[session] for session in gone if not over[session])
-    return Application(tuple(groups), done, held, waiting)
+    groups += [(_clear(keys, state, work),) for work, now in free.items() if now]
+    errors = dict(plan.errors)
+    for work in unreadable:
+        if work in state.work:
+            key = shown(keys.owner(work))
+            errors[work] = f"{key} cannot be read: {state.problems.get(key)}"
+    groups += _tell(keys, state, errors, told)
+    return Application(
+        groups=tuple(groups),
+        operations=done,
+        held=sum(not now for now in free.values()),
+        waiting=tuple(sessions[session] for session in sessions if not over[session]),
+        errors=errors,
+    )
 
 
 def _clear(keys: Keys, state: ClusterState, work: str) -> Op:
     return Op.delete_cas(keys.owner(work), state.owner_entries[work].modify_index)
 
 
-def _orphans(state: ClusterState, plan: Plan) -> dict[str, None]:
+def _orphans(state: ClusterState, plan: Plan) -> list[str]:
     """
     Give the items whose owner's session is gone, and which that same instance
     is not to go on with: a new session of it confirms its own items.
     """
     living = {member.session for member in state.members.values()}
-    return {
-        work: None
-        for work, owner in _sorted(state.owners.items())
+    return sorted(
+        work
+        for work, owner in state.owners.items()
         if owner.session not in living
         and not (
             owner.owner in state.members and plan.placements.get(work) == owner.owner
         )
+    )
+
+
+def _tell(
+    keys: Keys, state: ClusterState, errors: Mapping[str, str], told: Sequence[Entry]
+) -> list[tuple[Op, ...]]:
+    """
+    Make ``errors/`` say what is wrong, and nothing that is wrong no more.
+
+    What an owner says of its item is its own business for as long as it owns
+    the item under the session it said it with.
+    """
+    wanted = {
+        work: text[:ERROR_CHARACTERS].encode("utf-8", "replace")
+        for work, text in errors.items()
     }
+    groups: list[tuple[Op, ...]] = []
+    for entry in told:
+        work = entry.key[len(keys.errors) :]
+        if not is_work_id(work):
+            continue
+        if work in wanted:
+            if (entry.value, entry.flags) == (wanted[work], 0):
+                del wanted[work]
+        elif not entry.flags or entry.flags != _owner_mark(state, work):
+            groups.append((Op.delete_cas(entry.key, entry.modify_index),))
+    groups += [(Op.set(keys.error(work), text),) for work, text in wanted.items()]
+    return groups
 
 
-def _sorted(
-    items: Iterable[tuple[str, OwnerRecord]],
-) -> list[tuple[str, OwnerRecord]]:
-    return sorted(items, key=lambda item: item[0])
+def _owner_mark(state: ClusterState, work: str) -> int | None:
+    owner = state.owners.get(work)
+    return None if owner is None else error_mark(owner.session)

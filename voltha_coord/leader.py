@@ -13,10 +13,10 @@ planned is what :meth:`Leader.start` waits for.  The first pass that writes
 comes ``departed_soak`` seconds later where work was assigned before, so that a
 takeover is quick, and ``soak`` seconds later in a new cluster, so that all
 members are there.  Members that joined and work that changed are given ``soak``
-seconds to settle, a member that left ``departed_soak``; more changes meanwhile
-begin the time anew, but hold a pass off for no longer than ``MOST_SOAKS`` times
-that.  Every ``resync_interval`` there is a pass on a consistent snapshot.  A
-pass that failed is made again after a back-off.
+seconds to settle, a member that left or leaves ``departed_soak``; more changes
+meanwhile begin the time anew, but hold a pass off for no longer than
+``MOST_SOAKS`` times that.  Every ``resync_interval`` there is a pass on a
+consistent snapshot.  A pass that failed is made again after a back-off.
 
 # Note [Work of members that are gone]
 
@@ -29,10 +29,10 @@ transaction moves it and clears the owner record.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from zope.interface import implementer
 
@@ -45,11 +45,12 @@ from .consul.transaction import TransactionOutcome
 from .consul.watch import Watch
 from .errors import ConsulError, CoordinationError, LeaseOverError
 from .interfaces import ILeader, IPlanner
+from .keys import is_work_id, shown
+from .ownership import lease_over
 from .planning.balanced import BalancedPlanner
-from .planning.operations import Plan
-from .planning.state import ClusterState, Snapshot
-from .snapshot import read_snapshot
-from .succession import Predecessor
+from .planning.state import ClusterState
+from .records import Member, OwnerRecord, RecordError
+from .snapshot import Look, take_look
 
 if TYPE_CHECKING:
     from .coordinator import Coordinator
@@ -65,6 +66,12 @@ PREDECESSOR_RETRY = 0.25
 class PassReport:
     """
     What the last pass came to, for a status page and for the log.
+
+    :ivar held: operations that wait for the lease of somebody who is gone.
+    :ivar seconds: how long it took.
+    :ivar stray: keys that cannot be ours, as they may be shown.
+    :ivar problems: what is wrong with values, by key as it may be shown.
+    :ivar errors: why items are not placed or cannot run, by work id.
     """
 
     number: int = 0
@@ -104,14 +111,16 @@ class Leader:
         self._log = coordinator.log.bind(fencing_token=term.token)
         self._tasks = Tasks(self._log)
         self._wake = Wake(self._reactor)
-        self._members: frozenset[str] | None = None
-        self._work: tuple[str, ...] | None = None
+        self._staying: frozenset[str] = frozenset()
+        self._work: frozenset[str] = frozenset()
+        self._halted = False
+        self._looking: Deferred[Look] | None = None
         self._soak = math.inf
         self._latest = math.inf
         self._due = math.inf
         self._not_before = 0.0
         self._consistent_at = -math.inf
-        self._waiting: tuple[Predecessor, ...] = ()
+        self._waiting: tuple[OwnerRecord, ...] = ()
         self._said: dict[str, object] = {}
         self._watches: tuple[Watch[Any], ...] = (
             self._watch("members", self._read_members, self._members_seen),
@@ -129,8 +138,15 @@ class Leader:
             planned.  It fails with :class:`ConsulError` when Consul refuses to
             let it be read, and with whatever the planner raises.
         """
-        state: ClusterState = yield self._first_look()
+        self._looking = self._first_look()
+        look: Look = yield self._looking
+        self._looking = None
+        if self._halted:
+            return
+        state = self._state_of(look)
         self._planner.plan(state)
+        self._note_members(state.members.values())
+        self._work = frozenset(state.work)
         self._want_pass(
             self._settings.departed_soak if state.assignments else self._settings.soak
         )
@@ -145,9 +161,12 @@ class Leader:
 
         :return: a Deferred that fires when nothing is under way; never fails.
         """
+        self._halted = True
+        if self._looking is not None:
+            self._looking.cancel()
+        yield self._tasks.stop()
         for watch in self._watches:
             yield watch.stop()
-        yield self._tasks.stop()
 
     # When.
 
@@ -179,20 +198,37 @@ class Leader:
         """
         A member came, left or changed: a pass is due.
         """
-        members = frozenset(e.key for e in reading.entries if e.session is not None)
-        departed = self._members is None or bool(self._members - members)
-        self._members = members
+        staying = self._staying
+        self._note_members(self._members_in(reading))
         self._want_pass(
-            self._settings.departed_soak if departed else self._settings.soak
+            self._settings.departed_soak
+            if staying - self._staying
+            else self._settings.soak
         )
+
+    def _members_in(self, reading: Reading) -> Iterable[Member]:
+        for entry in reading.entries:
+            try:
+                member = Member.from_entry(entry, self._keys)
+            except RecordError:
+                continue
+            if member.live:
+                yield member
+
+    def _note_members(self, members: Iterable[Member]) -> None:
+        """
+        Remember who is there to stay: who leaves is as good as gone.
+        """
+        self._staying = frozenset(m.id for m in members if not m.leaving)
 
     def _work_seen(self, reading: KeyNames) -> None:
         """
         Work came or went: a pass is due.
         """
-        changed = self._work is not None and self._work != reading.names
-        self._work = reading.names
-        if changed:
+        start = len(self._keys.work)
+        work = frozenset(filter(is_work_id, (name[start:] for name in reading.names)))
+        if work != self._work:
+            self._work = work
             self._want_pass(self._settings.soak)
 
     def _want_pass(self, soak: float) -> None:
@@ -207,14 +243,14 @@ class Leader:
         self._wake.set()
 
     @inlineCallbacks
-    def _first_look(self) -> Steps[ClusterState]:
+    def _first_look(self) -> Steps[Look]:
         """
         Read the cluster, through outages as long as the term.
         """
         backoff = Backoff(self._random)
         while True:
             try:
-                state: ClusterState = yield self._look(consistent=True)
+                look: Look = yield self._look(consistent=True, thorough=True)
             except ConsulError as error:
                 if not error.retryable:
                     raise
@@ -224,7 +260,7 @@ class Leader:
                 )
                 yield sleep(self._reactor, seconds)
             else:
-                return state
+                return look
 
     @inlineCallbacks
     def _run(self) -> Steps[None]:
@@ -233,9 +269,14 @@ class Leader:
             try:
                 yield self._step()
                 backoff.clear()
-            except (LeaseOverError, CancelledError):
+            except CancelledError:
+                raise
+            except LeaseOverError:
                 return
             except Exception as error:
+                if not self._term.active:
+                    # The write that showed it has said so.
+                    return
                 # Whatever a planner or a snapshot comes up with: the loop of a
                 # leader goes on, and says what is wrong.
                 seconds = backoff.next()
@@ -246,7 +287,8 @@ class Leader:
                     exc_info=not isinstance(error, CoordinationError),
                 )
                 self._not_before = self._reactor.seconds() + seconds
-                self._due = self._not_before
+                # Whatever changes meanwhile, it is not made later than this.
+                self._due = self._latest = self._not_before
 
     @inlineCallbacks
     def _step(self) -> Steps[None]:
@@ -263,8 +305,8 @@ class Leader:
         if self._waiting:
             wait = min(wait, PREDECESSOR_RETRY * (0.5 + self._random()))
         yield self._wake.wait(wait)
-        for predecessor in self._waiting:
-            over: bool = yield self._succession.is_over(predecessor)
+        for owner in self._waiting:
+            over: bool = yield lease_over(self._succession, owner)
             if over:
                 self._waiting = ()
                 self._due = self._reactor.seconds()
@@ -273,14 +315,23 @@ class Leader:
     # A pass.
 
     @inlineCallbacks
-    def _look(self, *, consistent: bool) -> Steps[ClusterState]:
+    def _look(self, *, consistent: bool, thorough: bool = False) -> Steps[Look]:
         now = self._reactor.seconds()
-        snapshot: Snapshot = yield read_snapshot(
-            self._api, self._keys, now, consistent=consistent
+        look: Look = yield take_look(
+            self._api, self._keys, now, consistent=consistent, thorough=thorough
         )
         if consistent:
             self._consistent_at = now
-        state = ClusterState.from_snapshot(snapshot)
+        return look
+
+    def _state_of(self, look: Look) -> ClusterState:
+        """
+        Give what is planned on, and say what lies about it.
+        """
+        state = ClusterState.from_snapshot(look.snapshot)
+        start = len(self._keys.errors)
+        odd = (e.key for e in look.errors if not is_work_id(e.key[start:]))
+        state = evolve(state, stray=(*state.stray, *map(shown, odd)))
         self._say_oddities(state)
         return state
 
@@ -288,27 +339,26 @@ class Leader:
     def _pass(self, *, consistent: bool) -> Steps[None]:
         began = self._reactor.seconds()
         self._soak = self._latest = self._due = math.inf
-        state: ClusterState = yield self._look(consistent=consistent)
+        look: Look = yield self._look(consistent=consistent)
+        state = self._state_of(look)
         if state.frozen:
+            self._waiting = ()
+            self._report(began, state, Application())
             return
         plan = self._planner.plan(state)
         application: Application = yield prepare(
-            self._keys, state, plan, self._succession.is_over
+            self._keys, state, plan, self._succession, look.errors
         )
         self._waiting = application.waiting
         if application.groups:
-            yield self._write(application.groups)
-        self._report(began, state, plan, application)
-
-    @inlineCallbacks
-    def _write(self, groups: Sequence[Any]) -> Steps[None]:
-        outcome: TransactionOutcome = yield self._term.write(groups)
-        if outcome.error is not None:
-            # What is not applied is in the difference that the next pass sees.
-            raise outcome.error
+            outcome: TransactionOutcome = yield self._term.write(application.groups)
+            if outcome.error is not None:
+                # What is not applied is in the difference the next pass sees.
+                raise outcome.error
+        self._report(began, state, application)
 
     def _report(
-        self, began: float, state: ClusterState, plan: Plan, application: Application
+        self, began: float, state: ClusterState, application: Application
     ) -> None:
         last = self.last_pass
         self.last_pass = PassReport(
@@ -320,7 +370,7 @@ class Leader:
             seconds=self._reactor.seconds() - began,
             stray=state.stray,
             problems=dict(state.problems),
-            errors=dict(plan.errors),
+            errors=dict(application.errors),
         )
         if application.operations or application.held != last.held:
             self._log.info(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import CancelledError, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Tasks, Wake, sleep
@@ -20,7 +20,7 @@ from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
 from .consul.model import Op
-from .errors import ConsulError, TransactionRefused
+from .errors import CoordinationError, TransactionRefused
 from .keys import Keys
 from .records import StatusReport, encode_status
 from .session import SessionKeeper
@@ -58,6 +58,7 @@ class StatusWriter:
         self._log = structlog.get_logger(__name__) if log is None else log
         self._tasks = Tasks(self._log)
         self._wake = Wake(reactor)
+        self._said = ""
         self._written: tuple[str, tuple[bytes, ...]] | None = None
 
     def start(self) -> None:
@@ -93,23 +94,32 @@ class StatusWriter:
                 yield self._write(lease.session_id)
                 backoff.clear()
                 pause = REPORT_INTERVAL
-            except ConsulError as error:
+                self._said = ""
+            except CancelledError:
+                raise
+            except Exception as error:
+                # Whatever is in it: the loop goes on, and says what is wrong.
                 pause = backoff.next()
                 self._written = None
                 self._wake.set()
                 self._say(error, pause)
             yield sleep(self._reactor, pause)
 
-    def _say(self, error: ConsulError, pause: float) -> None:
+    def _say(self, error: Exception, pause: float) -> None:
         if isinstance(error, TransactionRefused):
             if error.lock_delayed:
                 # Of our own last session; it passes.
                 return
             if error.session_invalid:
                 self._session.suspect()
-        self._log.warning(
-            "status-not-written", retry_in=round(pause, 3), error=str(error)
-        )
+        if str(error) != self._said:
+            self._said = str(error)
+            self._log.warning(
+                "status-not-written",
+                retry_in=round(pause, 3),
+                error=self._said,
+                exc_info=not isinstance(error, CoordinationError),
+            )
 
     @inlineCallbacks
     def _write(self, session: str) -> Steps[None]:

@@ -11,6 +11,8 @@ One loop compares three things, and acts on the difference:
 - owned in Consul, not running here (we come from an outage, or from an earlier
   life): confirm and start it if it is assigned, else release it.
 
+How an item runs is told in :mod:`~voltha_coord.running`.
+
 # Note [Work and the lease]
 
 Each item runs under the lease with which it was claimed.  ``Settings.grace``
@@ -18,37 +20,38 @@ seconds before that lease ends, and at once when it is lost, every item is
 stopped, whatever the loop is waiting for.  The owner records stay: they are
 confirmed under the next lease, on the same session or another one of this
 process, and the items start again where they were.
+
+# Note [Taking stock]
+
+What this process owns is known from what it wrote.  Where the fate of a write
+is not known (no answer, or given up at shutdown), and at the beginning of a
+lease, the owner records are read.  A write that lands later still is noticed by
+its effect: an item of ours is held by ourselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from attrs import define, field
-from twisted.internet.defer import (
-    CancelledError,
-    Deferred,
-    inlineCallbacks,
-    maybeDeferred,
-)
-from twisted.python.failure import Failure
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from zope.interface import implementer
 
 from ._loops import Tasks, Timer, Wake
+from ._status import ERROR_CHARACTERS
 from ._types import Steps
-from .apply import predecessor_of
 from .consul.backoff import Backoff
-from .consul.model import Reading
+from .consul.model import Entry, Reading
 from .consul.watch import Watch
-from .errors import ConsulError, InvalidSession
+from .errors import ConsulError, CoordinationError, InvalidSession
 from .interfaces import IRunner, IWorker
 from .keys import is_work_id, probe
 from .lease import Lease
-from .ownership import Claim, Claims, Ownership, OwnRecord
-from .records import OwnerRecord, StatusReport, WorkItem, WorkStatus
+from .ownership import Claim, Claims, Ownership, OwnRecord, Release, lease_over
+from .records import OwnerRecord, WorkItem
 from .reporting import StatusWriter
 from .runners.track import TrackRunner
+from .running import RUNNING, Item, RunningItems
 
 if TYPE_CHECKING:
     from .coordinator import Coordinator
@@ -60,33 +63,11 @@ CLAIM_RETRY = (0.05, 0.5)
 #: Between two looks at an earlier life's lease, in seconds.
 FORMER_LIFE_RETRY = 0.25
 
-STARTING = "starting"
-RUNNING = "running"
-STOPPING = "stopping"
-FAILED = "failed"
+#: Ever new assignments hold acting on them off for so many soak times at most.
+MOST_SOAKS = 4
 
-
-@define(eq=False)
-class _Item:
-    """
-    One item that we own.
-
-    :ivar index: the ModifyIndex of our owner record.
-    :ivar lease: the lease it runs under.
-    :ivar release: whether to release it once it has stopped.
-    :ivar starting: the runner's Deferred, to be cancelled by a stop.
-    """
-
-    item: WorkItem
-    index: int
-    lease: Lease
-    state: str = STARTING
-    since: float = 0.0
-    error: str = ""
-    release: bool = True
-    retry_at: float = 0.0
-    starting: Deferred[Any] | None = None
-    backoff: Backoff | None = field(default=None)
+#: Before a listing that is denied is asked for again, in seconds.
+DENIED_RETRY = 5.0
 
 
 @implementer(IWorker)
@@ -108,7 +89,6 @@ class Worker:
     ) -> None:
         self._instance_id = instance_id
         self._coordinator = coordinator
-        self._runner = TrackRunner() if runner is None else runner
         self._reactor = coordinator.steady
         self._api = coordinator.api
         self._keys = coordinator.keys
@@ -119,7 +99,6 @@ class Worker:
         self._prefix = self._keys.assignments_of(instance_id)
         self._ownership = Ownership(self._api, self._keys, instance_id)
         self._tasks = Tasks(self._log)
-        self._running = Tasks(self._log)
         self._wake = Wake(self._reactor)
         self._soaking = Timer(self._reactor, self._update_assignments)
         self._watch: Watch[Reading] = Watch(
@@ -130,26 +109,39 @@ class Worker:
             wait=self._settings.watch_wait,
             random=self._random,
         )
+        self._running = RunningItems(
+            self._reactor,
+            TrackRunner() if runner is None else runner,
+            stopped=self._item_stopped,
+            changed=self._status_changed,
+            attend=self._wake.set,
+            wall_clock=coordinator.wall_clock,
+            random=self._random,
+            log=self._log,
+        )
         self._reports = StatusWriter(
             self._reactor,
             self._api,
             self._keys,
             self._session,
             instance_id=instance_id,
-            collect=self._collect,
+            collect=self._running.collect,
             random=self._random,
             log=self._log,
         )
         self._candidate: dict[str, int] | None = None
+        self._soaked_by = 0.0
         self._assigned: dict[str, int] | None = None
-        self._items: dict[str, _Item] = {}
-        self._to_release: dict[str, int] = {}
+        self._to_release: dict[str, Release] = {}
         self._former: dict[str, OwnRecord] = {}
         self._over_now: dict[str, bool] = {}
         self._stock_of: Lease | None = None
+        self._unsure = False
+        self._watched_under: str | None = None
         self._claim_pause = CLAIM_RETRY[0]
+        self._told: dict[str, str] = {}
+        self._told_under = ""
         self._halting = False
-        self._all_stopped: Deferred[None] | None = None
 
     # What others see.
 
@@ -158,11 +150,7 @@ class Worker:
         """
         The ids of the work items that run here now.
         """
-        return {
-            work
-            for work, item in self._items.items()
-            if item.lease.active and item.state != FAILED
-        }
+        return self._running.workload
 
     @property
     def assigned(self) -> frozenset[str]:
@@ -174,9 +162,9 @@ class Worker:
     @property
     def errors(self) -> dict[str, str]:
         """
-        Why items that we own do not run, by work id.
+        What is the matter with items that we own, by work id.
         """
-        return {w: item.error for w, item in self._items.items() if item.error}
+        return {w: i.trouble for w, i in self._running.items.items() if i.trouble}
 
     def start(self) -> None:
         """
@@ -191,8 +179,7 @@ class Worker:
         The lease began, is about to end, or ended; see Note [Work and the
         lease].
         """
-        if self._permitted() is None:
-            self._stop_everything(release=False)
+        self._running.stop_all_but(self._permitted(), release=False)
         self._wake.set()
         self._reports.wake()
 
@@ -201,21 +188,36 @@ class Worker:
         """
         Stop all work, release it, and look after nothing any more.
 
+        What has stopped is released while other items still are stopping.
+
         :return: a Deferred that fires when everything has stopped and is
-            released, as far as Consul answers; never fails.
+            released, as far as Consul answers; never fails.  Cancelled, it
+            waits for no item any more: what has not stopped is left to the
+            taking-over rule.
         """
         self._halting = True
         self._soaking.cancel()
         yield self._watch.stop()
         yield self._tasks.stop()
-        self._stop_everything(release=True)
-        if self._items:
-            self._all_stopped = Deferred()
-            yield self._all_stopped
-        yield self._reports.stop()
-        yield self._running.stop()
+        self._running.stop_all_but(None, release=True)
         try:
-            yield self._ownership.release(self._to_release)
+            while self._running.items:
+                yield self._give_back()
+                if self._running.items:
+                    yield self._wake.wait()
+            yield self._give_back()
+            yield self._give_back_unknown()
+        finally:
+            yield self._running.give_up()
+            yield self._reports.stop()
+
+    @inlineCallbacks
+    def _give_back(self) -> Steps[None]:
+        """
+        Release what has stopped, as far as Consul answers.
+        """
+        try:
+            yield self._release_stopped()
         except ConsulError as error:
             self._log.warning(
                 "work-not-released",
@@ -223,8 +225,23 @@ class Worker:
                 error=str(error),
                 effect="others take it over once our lease must be over",
             )
-        else:
-            self._to_release.clear()
+
+    @inlineCallbacks
+    def _give_back_unknown(self) -> Steps[None]:
+        """
+        Release what we may own without knowing; see Note [Taking stock].
+        """
+        if self._stock_of is not None and not self._unsure and not self._former:
+            return
+        try:
+            records: dict[str, OwnRecord] = yield self._ownership.records()
+        except ConsulError as error:
+            self._log.warning("owner-records-not-read", error=str(error))
+            return
+        for work, found in records.items():
+            if found.record.session in self._session.own_sessions:
+                self._to_release.setdefault(work, Release(found.index))
+        yield self._give_back()
 
     def _permitted(self) -> Lease | None:
         """
@@ -238,6 +255,19 @@ class Worker:
         if lease.remaining <= self._settings.grace:
             return None
         return lease
+
+    # What items tell.
+
+    def _item_stopped(self, item: Item) -> None:
+        if item.release:
+            self._to_release[item.item.id] = Release(item.index, item.handover)
+        else:
+            # Still ours in Consul: the next stock finds it.
+            self._unsure = True
+        self._wake.set()
+
+    def _status_changed(self) -> None:
+        self._reports.wake()
 
     # Assignments.
 
@@ -255,16 +285,19 @@ class Worker:
             for entry in reading.entries
             if is_work_id(entry.key[start:])
         }
-        if self._assigned is None:
-            self._candidate = found
-            self._update_assignments()
-        elif found == self._assigned:
+        if found == self._assigned:
             # Back where we were within the soak: nothing happened.
             self._candidate = None
             self._soaking.cancel()
+            return
+        now, soak = self._reactor.seconds(), self._settings.worker_soak
+        if self._candidate is None:
+            self._soaked_by = now + MOST_SOAKS * soak
+        self._candidate = found
+        if self._assigned is None:
+            self._update_assignments()
         else:
-            self._candidate = found
-            self._soaking.set(self._settings.worker_soak)
+            self._soaking.set(min(soak, self._soaked_by - now))
 
     def _update_assignments(self) -> None:
         if self._candidate is None:
@@ -290,16 +323,22 @@ class Worker:
                 try:
                     seconds = yield self._round(lease)
                     backoff.clear()
+                except CancelledError:
+                    raise
                 except InvalidSession:
-                    self._stock_of = None
+                    self._unsure = True
                     self._session.suspect()
                     seconds = backoff.next()
-                except ConsulError as error:
-                    # What came of it is not known: take stock again.
-                    self._stock_of = None
+                except Exception as error:
+                    # What came of it is not known.  Whatever it was, the loop
+                    # of a worker goes on, and says what is wrong.
+                    self._unsure = True
                     seconds = backoff.next()
                     self._log.warning(
-                        "work-not-updated", retry_in=round(seconds, 3), error=str(error)
+                        "work-not-updated",
+                        retry_in=round(seconds, 3),
+                        error=str(error),
+                        exc_info=not isinstance(error, CoordinationError),
                     )
             self._reports.wake()
             yield self._wake.wait(seconds)
@@ -314,35 +353,49 @@ class Worker:
         """
         assert self._assigned is not None
         self._over_now.clear()
-        if self._stock_of is not lease:
+        if self._watched_under not in (None, lease.session_id):
+            self._watch.restart()
+        self._watched_under = lease.session_id
+        if self._stock_of is not lease or self._unsure:
             yield self._take_stock(lease)
-        if not self._assigned and self._items:
+        items = self._running.items
+        if not self._assigned and items:
             denied: bool = yield self._api.denied(probe(self._prefix))
             if denied:
                 self._log.error("assignments-denied", key=self._prefix)
-                return 5.0
-        for work, item in tuple(self._items.items()):
+                return DENIED_RETRY
+        for work, item in tuple(items.items()):
             if work not in self._assigned:
-                self._stop(item, release=True)
+                self._running.stop(item, release=True)
         yield self._release_stopped()
-        waits = [self._start_failed_again()]
+        waits = [self._running.start_failed_again()]
         waits.append((yield self._claim(lease)))
         if self._former:
             waits.append((yield self._settle_former_life()))
+        yield self._forget_reports()
+        yield self._tell_errors(lease)
         return min((wait for wait in waits if wait is not None), default=None)
 
     @inlineCallbacks
     def _take_stock(self, lease: Lease) -> Steps[None]:
         """
-        Find the owner records in our name that nothing here runs under.
+        Compare the owner records in our name with what runs here.
         """
-        records: dict[str, OwnRecord] = yield self._ownership.records()
-        self._former = {
-            work: found for work, found in records.items() if work not in self._items
-        }
-        for work in self._to_release:
-            self._former.pop(work, None)
+        self._unsure = False
+        try:
+            records: dict[str, OwnRecord] = yield self._ownership.records()
+        except ConsulError:
+            self._unsure = True
+            raise
         self._stock_of = lease
+        for work, item in tuple(self._running.items.items()):
+            found = records.pop(work, None)
+            if found is None or found.index != item.index:
+                # Somebody took the record away, or wrote over it.
+                self._running.stop(item, release=False)
+        for work in self._to_release:
+            records.pop(work, None)
+        self._former = records
 
     @inlineCallbacks
     def _settle_former_life(self) -> Steps[float | None]:
@@ -352,16 +405,16 @@ class Worker:
         assert self._assigned is not None
         done = {}
         waiting = False
-        for work, found in self._former.items():
+        for work, found in tuple(self._former.items()):
             if work in self._assigned:
                 waiting = True
             elif (yield self._is_ours(found)):
-                done[work] = found.index
+                done[work] = Release(found.index)
             else:
                 waiting = True
         yield self._ownership.release(done)
         for work in done:
-            del self._former[work]
+            self._former.pop(work, None)
         return FORMER_LIFE_RETRY if waiting else None
 
     @inlineCallbacks
@@ -377,8 +430,8 @@ class Worker:
             return True
         if session not in self._over_now:
             # Asked once a round, for all the items of that life.
-            self._over_now[session] = yield self._coordinator.succession.is_over(
-                predecessor_of(found.record)
+            self._over_now[session] = yield lease_over(
+                self._coordinator.succession, found.record
             )
         return self._over_now[session]
 
@@ -391,8 +444,8 @@ class Worker:
         """
         assert self._assigned is not None
         claims = []
-        for work, index in self._assigned.items():
-            if work in self._items or work in self._to_release:
+        for work, index in tuple(self._assigned.items()):
+            if work in self._running.items or work in self._to_release:
                 continue
             former = self._former.get(work)
             if former is None:
@@ -401,12 +454,16 @@ class Worker:
                 claims.append(Claim(work, index, former.index))
         if not claims:
             return None
+        unsure, self._unsure = self._unsure, True
         result: Claims = yield self._ownership.claim(
             lease, self._owner_record(lease), claims
         )
         for work in (*result.owned, *result.held, *result.unassigned):
             self._former.pop(work, None)
-        yield self._start_owned(lease, dict(result.owned))
+        # Ours from here on, whatever happens to the reads that follow.
+        self._to_release.update((w, Release(i)) for w, i in result.owned.items())
+        self._unsure = unsure
+        yield self._start_owned(lease, result.owned)
         if result.unassigned:
             self._watch.restart()
         if not result.held:
@@ -414,7 +471,17 @@ class Worker:
             return None
         pause = self._claim_pause
         self._claim_pause = min(2 * pause, CLAIM_RETRY[1])
+        if pause >= CLAIM_RETRY[1]:
+            yield self._find_ours_among(result.held)
         return pause * (0.5 + 0.5 * self._random())
+
+    @inlineCallbacks
+    def _find_ours_among(self, held: Sequence[str]) -> Steps[None]:
+        """
+        See whether a claim of ours that was given up has landed since.
+        """
+        records: dict[str, OwnRecord] = yield self._ownership.look_up(held)
+        self._former.update(records)
 
     def _owner_record(self, lease: Lease) -> OwnerRecord:
         return OwnerRecord(
@@ -426,153 +493,90 @@ class Worker:
         )
 
     @inlineCallbacks
-    def _start_owned(self, lease: Lease, owned: dict[str, int]) -> Steps[None]:
+    def _start_owned(self, lease: Lease, owned: Mapping[str, int]) -> Steps[None]:
         """
         Start items that are ours now.
         """
-        values: dict[str, bytes] = {}
-        for work, index in owned.items():
-            # Ours from here on, whatever happens to the reads that follow.
-            self._to_release[work] = index
-        if owned:
-            values = yield self._ownership.read_work(tuple(owned))
-        for work, index in owned.items():
-            if work not in self._to_release:
-                continue
-            del self._to_release[work]
-            item = WorkItem.from_value(work, values.get(work, b""))
-            self._items[work] = _Item(item, index, lease)
-            if lease is self._permitted():
-                self._start(self._items[work])
-            else:
-                self._stop(self._items[work], release=False)
-
-    def _start(self, item: _Item) -> None:
-        item.state = STARTING
-        item.since = self._coordinator.wall_clock()
-        self._running.spawn("start-work", self._start_one, item)
-
-    @inlineCallbacks
-    def _start_one(self, item: _Item) -> Steps[None]:
-        item.starting = maybeDeferred(self._runner.start_work, item.item, None)
-        try:
-            yield item.starting
-        except Exception as error:
-            # A start that is cancelled by a stop is in another state by then.
-            if item.state == STARTING:
-                self._could_not_start(item, error)
-        else:
-            if item.state == STARTING:
-                item.state = RUNNING
-                item.error = ""
-                item.backoff = None
-        finally:
-            item.starting = None
-            self._reports.wake()
-
-    def _could_not_start(self, item: _Item, error: Exception) -> None:
-        if item.backoff is None:
-            item.backoff = Backoff(self._random)
-        seconds = item.backoff.next()
-        item.state = FAILED
-        item.error = f"{type(error).__name__}: {error}"
-        item.retry_at = self._reactor.seconds() + seconds
-        self._log.error(
-            "work-not-started",
-            work=item.item.id,
-            retry_in=round(seconds, 3),
-            error=item.error,
-        )
-        self._wake.set()
-
-    def _start_failed_again(self) -> float | None:
-        """
-        Start again what could not be started and has waited long enough.
-        """
-        now = self._reactor.seconds()
-        waits = []
-        for item in tuple(self._items.values()):
-            if item.state != FAILED:
-                continue
-            if item.retry_at <= now:
-                self._start(item)
-            else:
-                waits.append(item.retry_at - now)
-        return min(waits, default=None)
-
-    # Stopping and releasing.
-
-    def _stop_everything(self, release: bool) -> None:
-        for item in tuple(self._items.values()):
-            self._stop(item, release)
-
-    def _stop(self, item: _Item, release: bool) -> None:
-        """
-        Stop an item; what follows is done when that has finished.
-        """
-        item.release = item.release and release
-        if item.state == STOPPING:
+        if not owned:
             return
-        item.state = STOPPING
-        item.since = self._coordinator.wall_clock()
-        self._running.spawn("stop-work", self._stop_one, item)
-
-    @inlineCallbacks
-    def _stop_one(self, item: _Item) -> Steps[None]:
-        if item.starting is not None:
-            item.starting.cancel()
-        try:
-            yield maybeDeferred(self._runner.stop_work, item.item)
-        except CancelledError:
-            # Given up: nobody may take it before our lease must be over.
-            return
-        except Exception as error:
-            # It cannot be told from a stop that worked, and is not tried again:
-            # the runner was asked, and nothing more can be done here.
-            self._log.error(
-                "work-not-stopped", work=item.item.id, error=str(Failure(error).value)
+        reported: set[str] = yield self._ownership.reported()
+        wanted = map(self._keys.work_item, owned)
+        reports = reported.intersection(map(self._keys.report, owned))
+        found: dict[str, Entry] = yield self._ownership.read((*wanted, *reports))
+        for work, index in owned.items():
+            if self._to_release.pop(work, None) is None:
+                continue
+            described = found.get(self._keys.work_item(work))
+            report = found.get(self._keys.report(work))
+            item = Item(
+                WorkItem.from_value(
+                    work, b"" if described is None else described.value
+                ),
+                index,
+                lease,
+                report=None if report is None else report.value,
+                report_index=0 if report is None else report.modify_index,
             )
-        self._items.pop(item.item.id, None)
-        if item.release:
-            self._to_release[item.item.id] = item.index
-        else:
-            # Still ours in Consul: the next stock finds it.
-            self._stock_of = None
-        self._wake.set()
-        self._reports.wake()
-        if not self._items and self._all_stopped is not None:
-            done, self._all_stopped = self._all_stopped, None
-            done.callback(None)
+            if lease is self._permitted():
+                self._running.start(item)
+            else:
+                self._running.stop(item, release=False)
+
+    # Releasing, and telling.
 
     @inlineCallbacks
     def _release_stopped(self) -> Steps[None]:
         releasing = dict(self._to_release)
         yield self._ownership.release(releasing)
-        for work in releasing:
-            self._to_release.pop(work, None)
+        for work, release in releasing.items():
+            if self._to_release.get(work) is release:
+                del self._to_release[work]
 
-    # Reporting.
-
-    def _collect(self) -> StatusReport:
+    @inlineCallbacks
+    def _forget_reports(self) -> Steps[None]:
         """
-        Give the status report as it is now.
+        Remove the reports of items that have started.
         """
-        return StatusReport(
-            {
-                work: WorkStatus(
-                    state=item.state,
-                    usage=self._usage(item),
-                    since=item.since,
-                    digest=item.item.digest,
-                    error=item.error,
-                )
-                for work, item in self._items.items()
-            }
+        served = {
+            work: item
+            for work, item in self._running.items.items()
+            if item.report_index and item.state == RUNNING
+        }
+        yield self._ownership.forget_reports(
+            {work: item.report_index for work, item in served.items()}
         )
+        for item in served.values():
+            item.report_index = 0
 
-    def _usage(self, item: _Item) -> Any:
-        return self._runner.usage(item.item) if item.state == RUNNING else {}
-
-
-#: What makes a worker for a Coordinator.
-MakeWorker = Callable[[str, "Coordinator"], IWorker]
+    @inlineCallbacks
+    def _tell_errors(self, lease: Lease) -> Steps[None]:
+        """
+        Say under ``errors/`` what is the matter with items that we own.
+        """
+        if self._told_under != lease.session_id:
+            self._told_under = lease.session_id
+            self._told.clear()
+        news = {}
+        for work, item in self._running.items.items():
+            text = item.trouble[:ERROR_CHARACTERS]
+            if item.lease is lease and text != self._told.get(work, ""):
+                news[work] = (item.index, text)
+        for work in self._told.keys() - self._running.items.keys():
+            # Whoever owns it next speaks for it, or the leader clears it.
+            del self._told[work]
+        if not news:
+            return
+        try:
+            lost: tuple[str, ...] = yield self._ownership.tell_errors(
+                lease.session_id, news
+            )
+        except ConsulError as error:
+            if error.retryable:
+                raise
+            # Not told is better than not worked.
+            self._log.warning("errors-not-told", items=len(news), error=str(error))
+            lost = ()
+        self._told.update((work, text) for work, (_, text) in news.items())
+        if lost:
+            self._unsure = True
+            self._wake.set()
