@@ -19,6 +19,7 @@ from twisted.internet.defer import (
 from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
 from twisted.internet.task import deferLater
+from twisted.internet.tcp import Client
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 from zope.interface.verify import verifyObject
@@ -412,7 +413,6 @@ class HttpTransportTests(TestCase):
         """
         Where nobody listens, nothing was sent.
         """
-        transport = self.serve(hang)
         port = reactor.listenTCP(0, Server(hang), interface="127.0.0.1")
         number = port.getHost().port
         yield port.stopListening()
@@ -546,7 +546,9 @@ class HttpTransportTests(TestCase):
         yield self.sleep(0.05)
 
         yield transport.close()
+        ours = [r for r in reactor.getReaders() if isinstance(r, Client)]
 
+        self.assertEqual(ours, [])
         for request in under_way:
             self.failureResultOf(request, ConsulUnavailable)
         self.failureResultOf(transport.request(GET), ConsulUnavailable)

@@ -8,9 +8,9 @@ Nothing here holds state.  Every method returns a Deferred that fails with a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import inlineCallbacks
@@ -24,7 +24,7 @@ from ..errors import (
     KeyNotFound,
     TransactionRefused,
 )
-from .classify import decode, excerpt, index_of
+from .classify import excerpt, index_of
 from .durations import to_go
 from .encoding import encode_body
 from .model import (
@@ -46,9 +46,8 @@ from .rows import (
     session_info,
     txn_entry,
 )
+from .shapes import record_of, rows_of, shaped, text_of, truth
 from .transport import Lane, Request, Response
-
-_T = TypeVar("_T")
 
 #: One query parameter; ``None`` is a bare flag.
 Param = tuple[str, str | None]
@@ -65,46 +64,6 @@ def watch_deadline(wait: float, margin: float) -> float:
     the wait is over (defects B10 and V7).
     """
     return wait * WAIT_JITTER + margin
-
-
-def _shaped(response: Response, shape: Callable[[Any], _T]) -> _T:
-    """
-    Decode an answer and give it its shape.
-    """
-    data = decode(response)
-    try:
-        return shape(data)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ConsulUnavailable(
-            f"{response.status} with JSON of an unknown shape ({error!r}):"
-            f" {excerpt(response.body)}"
-        ) from error
-
-
-def _truth(data: Any) -> bool:
-    if not isinstance(data, bool):
-        raise TypeError(f"{type(data).__name__} instead of true or false")
-    return data
-
-
-def _text(data: Any) -> str:
-    if not isinstance(data, str):
-        raise TypeError(f"{type(data).__name__} instead of a text")
-    return data
-
-
-def _rows(data: Any) -> list[Any]:
-    if data is None:
-        return []
-    if not isinstance(data, list):
-        raise TypeError(f"{type(data).__name__} instead of a list")
-    return data
-
-
-def _record(data: Any) -> dict[str, Any]:
-    if not isinstance(data, dict):
-        raise TypeError(f"{type(data).__name__} instead of an object")
-    return data
 
 
 def _consistency(consistent: bool, stale: bool = False) -> tuple[Param, ...]:
@@ -177,7 +136,7 @@ class ConsulApi:
         found = index_of(response)
         if response.status == 404:
             return Reading(found)
-        return Reading(found, _shaped(response, entries_of))
+        return Reading(found, shaped(response, entries_of))
 
     @inlineCallbacks
     def get(
@@ -243,7 +202,7 @@ class ConsulApi:
         if response.status == 404:
             return KeyNames(found)
         return KeyNames(
-            found, _shaped(response, lambda rows: tuple(map(_text, _rows(rows))))
+            found, shaped(response, lambda rows: tuple(map(text_of, rows_of(rows))))
         )
 
     @inlineCallbacks
@@ -286,7 +245,7 @@ class ConsulApi:
         if flags:
             params.append(("flags", str(flags)))
         response = yield self._command("PUT", f"/v1/kv/{key}", *params, body=value)
-        return _shaped(response, _truth)
+        return shaped(response, truth)
 
     @inlineCallbacks
     def delete(
@@ -302,7 +261,7 @@ class ConsulApi:
         if recurse:
             params.append(("recurse", None))
         response = yield self._command("DELETE", f"/v1/kv/{key}", *params)
-        return _shaped(response, _truth)
+        return shaped(response, truth)
 
     @inlineCallbacks
     def txn(
@@ -341,7 +300,7 @@ class ConsulApi:
                 ]
             ) from error
         self._expect(response)
-        return _shaped(
+        return shaped(
             response,
             lambda data: tuple([txn_entry(row) for row in data["Results"] or ()]),
         )
@@ -359,7 +318,7 @@ class ConsulApi:
         response = yield self._session(
             "PUT", "/v1/session/create", body=session_body(spec)
         )
-        return _shaped(response, lambda data: _text(data["ID"]))
+        return shaped(response, lambda data: text_of(data["ID"]))
 
     @inlineCallbacks
     def renew_session(
@@ -382,7 +341,7 @@ class ConsulApi:
             if b"not found" in response.body.lower():
                 raise InvalidSession(excerpt(response.body))
             self._expect(response)
-        return _shaped(response, lambda rows: session_info(rows[0]))
+        return shaped(response, lambda rows: session_info(rows[0]))
 
     @inlineCallbacks
     def destroy_session(self, session_id: str) -> Steps[None]:
@@ -401,7 +360,7 @@ class ConsulApi:
         response = yield self._session(
             "GET", f"/v1/session/info/{session_id}", *_consistency(consistent)
         )
-        return _shaped(response, lambda rows: session_info(rows[0]) if rows else None)
+        return shaped(response, lambda rows: session_info(rows[0]) if rows else None)
 
     @inlineCallbacks
     def sessions(self, *, consistent: bool = True) -> Steps[tuple[SessionInfo, ...]]:
@@ -411,7 +370,7 @@ class ConsulApi:
         response = yield self._session(
             "GET", "/v1/session/list", *_consistency(consistent)
         )
-        return _shaped(response, lambda rows: tuple(map(session_info, rows or ())))
+        return shaped(response, lambda rows: tuple(map(session_info, rows or ())))
 
     # -- The agent, health, status ------------------------------------------
 
@@ -467,7 +426,7 @@ class ConsulApi:
         response = yield self._session(
             "GET", f"/v1/health/node/{node}", *_consistency(consistent)
         )
-        return _shaped(response, lambda rows: tuple(map(check_state, rows or ())))
+        return shaped(response, lambda rows: tuple(map(check_state, rows or ())))
 
     @inlineCallbacks
     def agent_self(self) -> Steps[dict[str, Any]]:
@@ -475,7 +434,7 @@ class ConsulApi:
         Read the agent's own configuration and member record.
         """
         response = yield self._command("GET", "/v1/agent/self")
-        return _shaped(response, _record)
+        return shaped(response, record_of)
 
     @inlineCallbacks
     def status_leader(self) -> Steps[str]:
@@ -483,7 +442,7 @@ class ConsulApi:
         Read the address of the servers' leader; empty when there is none.
         """
         response = yield self._command("GET", "/v1/status/leader")
-        return _shaped(response, _text)
+        return shaped(response, text_of)
 
     # -- Requests -----------------------------------------------------------
 

@@ -31,11 +31,13 @@ from twisted.internet.defer import (
     DeferredList,
     DeferredSemaphore,
     fail,
+    gatherResults,
     inlineCallbacks,
     succeed,
 )
 from twisted.internet.interfaces import IConsumer, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseDone
 from twisted.web.http import PotentialDataLoss
@@ -197,6 +199,17 @@ class _Lane:
             _Uncompressed(agent), data_to_body_producer=lambda body: body
         )
 
+    @inlineCallbacks
+    def empty(self) -> Steps[None]:
+        """
+        Wait for requests that are ending, and close what is idle then.
+        """
+        taken = [self.slots.acquire() for _ in range(self.slots.limit)]
+        yield gatherResults(taken)
+        for _ in taken:
+            self.slots.release()
+        yield self.pool.closeCachedConnections()
+
 
 @implementer(ITransport)
 class HttpTransport:
@@ -310,18 +323,18 @@ class HttpTransport:
         )
         return f"{url}?{query}"
 
-    def close(self) -> Deferred[None]:
+    @inlineCallbacks
+    def close(self) -> Steps[None]:
         """
         Close every connection, and end every request.
         """
         self._closed = True
         for guarded in tuple(self._under_way):
             guarded.abort(self._closed_error())
-        closing = DeferredList(
-            [lane.pool.closeCachedConnections() for lane in self._lanes.values()],
-            consumeErrors=True,
-        )
-        return closing.addCallback(lambda _: None)
+        lanes = self._lanes.values()
+        yield DeferredList([lane.empty() for lane in lanes], consumeErrors=True)
+        # An aborted connection is closed in the reactor's next turn.
+        yield deferLater(self._reactor, 0)
 
 
 def _flat(headers: Headers) -> dict[str, str]:
