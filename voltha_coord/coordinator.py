@@ -17,11 +17,16 @@ from typing import Any, ClassVar
 
 import structlog
 from attrs import frozen
-from twisted.internet.defer import Deferred, fail, inlineCallbacks, maybeDeferred
+from twisted.internet.defer import (
+    Deferred,
+    fail,
+    inlineCallbacks,
+    succeed,
+)
 from twisted.internet.interfaces import IReactorCore, IReactorTime
 from twisted.python.failure import Failure
 
-from ._loops import Tasks, sleep
+from ._loops import Tasks
 from ._types import Steps
 from ._version import __version__
 from .clock import SteadyReactor, boot_time
@@ -35,7 +40,6 @@ from .consul.transport import ITransport
 from .election import Election
 from .errors import (
     ConsulError,
-    CoordinationError,
     DuplicateCoordinatorError,
     ShutDownError,
     StaleMembershipEntryException,
@@ -51,6 +55,7 @@ from .held import release
 from .interfaces import ILeader, IRunner, IWorker
 from .keys import Keys, check_instance_id
 from .leader import Leader
+from .leading import Leading
 from .link import Link
 from .membership import MemberKeeper
 from .records import Member
@@ -214,7 +219,6 @@ class Coordinator:
             watch_margin=self.settings.watch_margin,
         )
         self.shutting_down = False
-        self.leader: ILeader | None = None
         self.version = __version__
         self._leader_class = leader_class
         self._leaving = False
@@ -229,6 +233,7 @@ class Coordinator:
         )
         self._leader_waiters: Waiters[str] = Waiters()
         self._ready_waiters: Waiters[None] = Waiters()
+        self._rest_waiters: Waiters[None] = Waiters()
         self._stop_waiters: Waiters[None] = Waiters()
         self._stopped = False
         self._wire()
@@ -302,7 +307,7 @@ class Coordinator:
             standing=lambda: self.can_lead and self.is_member and not self._leaving,
             settled=lambda: not self._role_core.halting,
             elected=lambda term: self._role.elected(term),
-            deposed=lambda reason: self._role.deposed(),
+            deposed=self._deposed,
             leader_changed=self._leader_known,
             **shared,
         )
@@ -314,10 +319,16 @@ class Coordinator:
             tell=self._listeners.tell,
             random=self.random,
         )
+        self._leading = Leading(
+            self.steady,
+            lambda: self._leader_class(self),
+            lambda reason: self._election.give_up(reason),
+            self.log,
+        )
         self._role_core = RoleCore(
-            make_leader=self._begin_term,
+            make_leader=self._leading.begin,
             entered=self._role_entered,
-            settled=self._election.wake,
+            settled=self._leader_at_rest,
             log=self.log,
         )
         self._role_name = self._role_core.name
@@ -363,6 +374,13 @@ class Coordinator:
         The same as :attr:`is_leader`, by the original's name.
         """
         return self.is_leader
+
+    @property
+    def leader(self) -> ILeader | None:
+        """
+        What leads while this member does, ``None`` while it does not.
+        """
+        return self._leading.leader
 
     @property
     def leader_id(self) -> str | None:
@@ -427,6 +445,13 @@ class Coordinator:
         The session whose lease must be over before our term may begin.
         """
         return self._election.waiting_for
+
+    @property
+    def lock_delayed(self) -> bool:
+        """
+        Whether a lock-delay keeps us from the leader key.
+        """
+        return self._election.lock_delayed
 
     @property
     def is_member(self) -> bool:
@@ -616,47 +641,20 @@ class Coordinator:
         previous, self._role_name = self._role_name, name
         self._listeners.tell(RoleChanged(name, previous))
 
-    def _begin_term(self, term: Term) -> Callable[[], Deferred[None] | None]:
-        """
-        Make the leader of a term that has begun; give how to halt it.
-        """
-        try:
-            leader = self._leader_class(self)
-        except Exception as error:
-            self.log.exception("leader-not-made")
-            reason = f"leader-not-made: {error}"
-            self._tasks.spawn("give-up", self._give_up_later, reason)
-            return lambda: None
-        self.leader = leader
-        self._tasks.spawn("leader-start", self._lead, leader)
+    def _deposed(self, reason: str) -> None:
+        if self.shutting_down:
+            self._role.drain()
+        else:
+            self._role.deposed()
 
-        def halt() -> Deferred[None] | None:
-            if self.leader is leader:
-                self.leader = None
-            return leader.halt()
+    def _leader_at_rest(self) -> None:
+        self._election.wake()
+        self._rest_waiters.fire(None)
 
-        return halt
-
-    @inlineCallbacks
-    def _lead(self, leader: ILeader) -> Steps[None]:
-        try:
-            yield maybeDeferred(leader.start)
-        except Exception as error:
-            if self.leader is not leader:
-                # Halted meanwhile, which is why it failed.
-                return
-            self.log.error(
-                "could-not-establish-leadership",
-                error=str(error),
-                effect="another member is offered leadership",
-                exc_info=not isinstance(error, CoordinationError),
-            )
-            self._election.give_up("could-not-establish")
-
-    @inlineCallbacks
-    def _give_up_later(self, reason: str) -> Steps[None]:
-        yield sleep(self.steady, 0)
-        self._election.give_up(reason)
+    def _when_at_rest(self) -> Deferred[None]:
+        if not self._role_core.halting:
+            return succeed(None)
+        return self._rest_waiters.wait()
 
     # What a status page shows.
 
@@ -692,19 +690,25 @@ class Coordinator:
             steps; never fails.
         """
         waiting = self._stop_waiters.wait()
-        if not self.shutting_down:
-            self.shutting_down = True
-            self.log.info("shutting-down")
-            self._shut_down().addBoth(self._shut_down_ended)
-        elif self._stopped:
+        if self._stopped:
             self._stop_waiters.fire(None)
+        elif not self.shutting_down:
+            self.shutting_down = self._leaving = True
+            self.log.info("shutting-down")
+            self._election.retire()
+            self._role.drain()
+            # In a turn of its own: whoever calls may be called by what is to
+            # be stopped, as a listener is by the election.
+            self.steady.callLater(0, self._begin_shutting_down)
         return waiting
+
+    def _begin_shutting_down(self) -> None:
+        self._shut_down().addBoth(self._shut_down_ended)
 
     @inlineCallbacks
     def _shut_down(self) -> Steps[None]:
         if self._starting.active():
             self._starting.cancel()
-        self._leaving = True
         for waiters in (self._leader_waiters, self._ready_waiters):
             waiters.fail(lambda: ShutDownError("the Coordinator is shutting down"))
         steps = ShutdownSteps(
@@ -713,12 +717,13 @@ class Coordinator:
             answering=self.link.connection is Connection.CONNECTED,
             budget=self.settings.drain_timeout,
         )
-        self._role.drain()
-        yield steps.local("stop-leading", self._election.stop)
+        yield steps.local("halt-leader", self._when_at_rest)
+        yield steps.local("stop-election", self._election.stop)
+        yield steps.local("stop-leading", self._leading.stop)
         yield steps.local("stop-tasks", self._tasks.stop)
         yield steps.local("stop-retries", self._retrying.stop)
         yield steps.local("stop-view", self.view.stop)
-        if self.session_id is not None:
+        if self._election.owes:
             yield steps.consul("release-leadership", self._election.resign)
         if self._worker_started:
             yield steps.work("stop-work", self.worker.halt)

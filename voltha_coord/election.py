@@ -3,23 +3,30 @@ The election: who holds the leader key, and whether this member leads.
 
 One loop looks at the leader key and at its own session, and makes one step:
 
-    not holding the key ──acquire──▶ holding it ──establish──▶ leading
-            ▲                            │                        │
-            └───────released, lost───────┴──────stepped down──────┘
+    not holding the key ──acquire──▶ holding it ──take office──▶ leading
+            ▲                            │                          │
+            └───────released, lost───────┴───────stepped down───────┘
 
-Holding the key is not leading: the term record names who led before, and the
-rule of :mod:`~voltha_coord.succession` says when that may be succeeded.  Then
-one transaction, behind the key, writes the term record, and the term begins.
+Holding the key is not leading: see :mod:`~voltha_coord.office`.
 
 # Note [Losing a term]
 
 A term ends the moment this process can know that it has: when its lease is
-over, when the watch shows the leader key in other hands, when a fenced write is
+over, when the leader key is seen in other hands, when a fenced write is
 refused.  From then on ``term.active`` is false, whoever asks.  What follows can
-take its time: the leader is halted, ``term.released`` is written so that a
-successor need not wait, and the leader key is given back if it is still ours.
-A key once acquired serves one term: it is given back even if the session lives
-on, because the next term needs a higher fencing token.
+take its time: the leader is halted, the term record says so, and the leader key
+is given back if it is still ours.  A key once acquired serves one term: it is
+given back even if the session lives on, because the next term needs a higher
+fencing token.
+
+# Note [What is known of the leader key]
+
+Every read of the key is looked at, and not only what is news to the watch: what
+we acquired ourselves the watch has not read, so that a key acquired and deleted
+since is no news to it.  A read that was overtaken by our own acquisition is
+passed over; the next one follows at once.  A member whose lease ran out by
+itself is cut off: what it knew says nothing about now, and it knows no leader
+until it has read the key again.
 """
 
 from __future__ import annotations
@@ -28,40 +35,43 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from attrs import evolve
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Tasks, Wake, sleep
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
-from .consul.model import Entry, KeyNames, Op, Reading
-from .consul.watch import Watch
+from .consul.model import Entry, KeyNames, Reading
+from .consul.watch import RESYNC_SECONDS, Watch
 from .errors import ConsulError, InvalidSession, TransactionRefused
 from .held import Acquisition, Hindrance, acquire, release
 from .keys import Keys
-from .lease import Lease
+from .lease import Lease, LeaseEnd
 from .membership import LOCK_DELAY_RETRY
-from .records import RecordError, TermRecord
+from .office import Office
 from .session import SessionKeeper
 from .settings import Settings
-from .succession import Predecessor, Succession
+from .succession import Succession
 from .term import Term
 
 #: Candidates that wake together do not all ask together: up to so many seconds.
 STAGGER = 0.03
 
-#: How often a term that is over is tried to be released in the term record.
-RELEASE_ATTEMPTS = 3
-
 #: Between two looks at a predecessor whose lease may not be over, in seconds.
 PREDECESSOR_RETRY = 0.1
+
+#: Without a leader for so many seconds, it is said, and looked at again.
+LEADERLESS_SECONDS = 60.0
 
 
 class Election:
     """
     Takes part in the election; see the head of the module.
+
+    :ivar term: the term this member leads, ``None`` when it does not.
+    :ivar leader_id: who holds the leader key, as far as is known.
+    :ivar lock_delayed: whether a lock-delay keeps us from the leader key.
 
     :param instance_id: what this member writes under the leader key.
     :param standing: whether this member may lead at the moment.
@@ -95,7 +105,6 @@ class Election:
         self._keys = keys
         self._settings = settings
         self._session = session
-        self._succession = succession
         self._instance_id = instance_id
         self._standing = standing
         self._settled = settled
@@ -104,6 +113,15 @@ class Election:
         self._leader_changed = leader_changed
         self._random = random
         self._log = structlog.get_logger(__name__) if log is None else log
+        self._office = Office(
+            api,
+            keys,
+            session,
+            succession,
+            instance_id=instance_id,
+            refused=self._fenced_off,
+            log=self._log,
+        )
         self._tasks = Tasks(self._log)
         self._wake = Wake(reactor)
         self._watch = Watch(
@@ -117,24 +135,35 @@ class Election:
         )
         self._entry: Entry | None = None
         self._known = False
-        self._last_token = 0
-        self._unreleased: Term | None = None
+        self._leased = False
+        self._retired = False
+        self._spent = False
         self._paused_until = 0.0
-        self._waiting_for = ""
+        self._leaderless_since = reactor.seconds()
         self.term: Term | None = None
         self.leader_id: str | None = None
+        self.lock_delayed = False
 
     @property
     def waiting_for(self) -> str:
         """
         The session whose lease must be over before our term may begin.
         """
-        return self._waiting_for
+        return self._office.waiting_for
+
+    @property
+    def owes(self) -> bool:
+        """
+        Whether there may be something to give back.
+        """
+        session = self._session.session_id
+        return self._office.named or (session is not None and self._held_by(session))
 
     def start(self) -> None:
         """
         Begin to take part, until :meth:`stop`.
         """
+        self._leaderless_since = self._reactor.seconds()
         self._watch.start()
         self._tasks.spawn("election", self._run)
 
@@ -142,10 +171,18 @@ class Election:
         """
         Look again: the session, or whether we may stand, has changed.
         """
-        term = self.term
+        term, lease = self.term, self._session.lease
         if term is not None and not term.active:
             ended = term.lease.ended
             self._end_term("fenced-off" if ended is None else ended.value)
+        was, self._leased = self._leased, lease is not None and lease.active
+        if was and not self._leased:
+            assert lease is not None
+            if lease.ended in (LeaseEnd.CHECK, LeaseEnd.RENEWAL):
+                self._known = False
+                self._take(None)
+        elif self._leased and not was:
+            self._watch.restart()
         self._wake.set()
 
     def give_up(self, reason: str) -> None:
@@ -157,63 +194,81 @@ class Election:
         self._end_term(reason)
         self._wake.set()
 
+    def retire(self) -> None:
+        """
+        End the term if there is one, at this instant, and begin none any more.
+        """
+        self._retired = True
+        self._end_term("shutting-down")
+
     @inlineCallbacks
     def stop(self) -> Steps[None]:
         """
-        End the term if there is one, and take part no more.
+        Take part no more.
 
         What we held is not given back yet: see :meth:`resign`.
 
         :return: a Deferred that fires when nothing is under way; never fails.
         """
-        self._end_term("shutting-down")
+        self.retire()
         yield self._watch.stop()
         yield self._tasks.stop()
 
     @inlineCallbacks
     def resign(self) -> Steps[None]:
         """
-        Give back the leader key and say so in the term record; after
-        :meth:`stop`.
+        Give back the leader key, and leave office; after :meth:`stop`.
 
         :return: a Deferred that fires when done, or fails with
             :class:`ConsulError`.
         """
-        if self._unreleased is not None:
-            yield self._release_term()
+        if self._office.named:
+            yield self._office.leave()
         session = self._session.session_id
         if session is not None:
             yield release(self._api, self._keys.leader, session)
 
-    # The leader key.
+    # The leader key; see Note [What is known of the leader key].
 
     def _read(self, index: int, wait: float, consistent: bool) -> Deferred[Reading]:
-        return self._api.get(
+        reading: Deferred[Reading] = self._api.get(
             self._keys.leader, index=index, wait=wait, consistent=consistent
         )
+        return reading.addCallback(self._look_at, consistent)
+
+    def _look_at(self, reading: Reading, consistent: bool) -> Reading:
+        entry = self._entry
+        overtaken = entry is not None and reading.index < entry.modify_index
+        if consistent or not overtaken:
+            self._known = True
+            self._take(reading.entry)
+        return reading
+
+    def _seen(self, reading: Reading | KeyNames) -> None:
+        self._wake.set()
 
     def _unreadable(self, error: Exception) -> None:
         self._log.warning("leader-watch-failed", error=str(error))
-
-    def _seen(self, reading: Reading | KeyNames) -> None:
-        assert isinstance(reading, Reading)
-        self._known = True
-        self._take(reading.entry)
-        self._wake.set()
 
     def _take(self, entry: Entry | None) -> None:
         """
         Note what stands under the leader key.
         """
         self._entry = entry
+        lease = self._session.lease
+        if lease is None or not self._held_by(lease.session_id):
+            self._spent = False
         term = self.term
         if term is not None and not self._held_by(term.lease.session_id):
             self._end_term("leader-key-lost")
             self._session.suspect()
+            self._wake.set()
         leader = None
         if entry is not None and entry.session is not None:
             leader = entry.value.decode("utf-8", errors="replace")
         if leader != self.leader_id:
+            if leader is None:
+                self._leaderless_since = self._reactor.seconds()
             self.leader_id = leader
             self._leader_changed(leader)
 
@@ -225,7 +280,7 @@ class Election:
     @inlineCallbacks
     def _run(self) -> Steps[None]:
         backoff = Backoff(self._random)
-        while True:
+        while not self._retired:
             try:
                 seconds: float | None = yield self._step()
                 backoff.clear()
@@ -237,7 +292,41 @@ class Election:
                 self._log.warning(
                     "election-step-failed", retry_in=round(seconds, 3), error=str(error)
                 )
+            except CancelledError:
+                raise
+            except Exception as error:
+                # A fault of ours, or of who is told: no reason to stand no more.
+                seconds = backoff.next()
+                self._log.exception(
+                    "election-step-failed", retry_in=round(seconds, 3), error=str(error)
+                )
+            yield self._wait(seconds)
+
+    @inlineCallbacks
+    def _wait(self, seconds: float | None) -> Steps[None]:
+        """
+        Wait to be woken.  After a long time look at everything anew, whatever
+        one believes to know: no election stays stuck.
+        """
+        if seconds is not None:
             yield self._wake.wait(seconds)
+            return
+        leaderless = self.leader_id is None
+        until = self._reactor.seconds() + (
+            LEADERLESS_SECONDS if leaderless else RESYNC_SECONDS
+        )
+        yield self._wake.wait(until - self._reactor.seconds())
+        if self._reactor.seconds() < until - 0.001:
+            return
+        if self.leader_id is None:
+            self._log.warning(
+                "no-leader",
+                seconds=round(self._reactor.seconds() - self._leaderless_since, 1),
+                action="see what the members' /status say they wait for",
+            )
+            self._watch.restart()
+        if self.term is None:
+            self._office.named = True
 
     @inlineCallbacks
     def _step(self) -> Steps[float | None]:
@@ -248,12 +337,13 @@ class Election:
             again at the latest, or ``None``: when the watch or the session
             says so.  Fails with :class:`ConsulError`.
         """
-        if self._unreleased is not None:
-            yield self._release_term()
         lease = self._session.lease
+        session = lease.session_id if lease is not None and lease.active else ""
+        unspent = self._held_by(session) and not self._spent
+        if self.term is None and self._office.named and not unspent:
+            yield self._give_back(session)
         if not self._known or lease is None or not lease.active:
             return None
-        session = lease.session_id
         if self.term is not None:
             yield self._keep_our_name(session)
             return None
@@ -266,19 +356,17 @@ class Election:
             # The machine of the role wakes us when the old leader is at rest.
             return None
         if self._entry is None or self._entry.session is None:
-            hindrance = yield self._contend(session)
+            hindrance: Hindrance | None = yield self._contend(session)
             if hindrance is Hindrance.LOCK_DELAY:
                 return LOCK_DELAY_RETRY * (0.5 + self._random())
             if hindrance is Hindrance.HELD:
                 return 1.0
         if not self._held_by(session):
-            self._waiting_for = ""
             return None
-        assert self._entry is not None
-        if self._entry.modify_index <= self._last_token:
+        if self._spent:
             yield self._give_back(session)
             return 0.0
-        again: float | None = yield self._establish(lease, self._entry.modify_index)
+        again: float | None = yield self._take_office(lease)
         return again
 
     @inlineCallbacks
@@ -294,13 +382,19 @@ class Election:
         result: Acquisition = yield acquire(
             self._api, self._keys.leader, value, session
         )
-        if result.hindrance is Hindrance.LOCK_DELAY:
+        self.lock_delayed = result.hindrance is Hindrance.LOCK_DELAY
+        if self.lock_delayed:
             # A predecessor that has just vanished: its time begins to run now.
-            yield self._may_begin((yield self._read_term()))
-        if result.entry is None:
-            return result.hindrance
-        self._take(evolve(result.entry, value=value, session=session))
-        return None
+            yield self._office.look()
+        self._acquired(result, value, session)
+        return result.hindrance
+
+    def _acquired(self, result: Acquisition, value: bytes, session: str) -> None:
+        if result.entry is not None:
+            index = result.entry.modify_index
+            self._take(
+                Entry(self._keys.leader, value, modify_index=index, session=session)
+            )
 
     @inlineCallbacks
     def _keep_our_name(self, session: str) -> Steps[None]:
@@ -313,120 +407,72 @@ class Election:
             result: Acquisition = yield acquire(
                 self._api, self._keys.leader, value, session
             )
-            if result.entry is not None:
-                self._take(evolve(result.entry, value=value, session=session))
+            self._acquired(result, value, session)
 
     @inlineCallbacks
     def _give_back(self, session: str) -> Steps[None]:
-        yield release(self._api, self._keys.leader, session)
-        if self._held_by(session):
-            self._take(None)
-
-    # Beginning a term.
+        """
+        Leave office if we may be named, and give back the leader key if that
+        session holds it.
+        """
+        if self._office.named:
+            try:
+                yield self._office.leave()
+            except ConsulError as error:
+                if error.retryable:
+                    raise
+                # Even so the key must not stay with somebody who cannot lead.
+                self._log.warning("could-not-leave-office", error=str(error))
+        if session and self._held_by(session):
+            yield release(self._api, self._keys.leader, session)
+            if self._held_by(session):
+                self._take(None)
 
     @inlineCallbacks
-    def _read_term(self) -> Steps[Entry | None]:
-        reading: Reading = yield self._api.get(self._keys.term, consistent=True)
-        return reading.entry
-
-    @inlineCallbacks
-    def _establish(self, lease: Lease, token: int) -> Steps[float | None]:
+    def _take_office(self, lease: Lease) -> Steps[float | None]:
         """
         Begin a term, if whoever led before may be succeeded.
         """
-        entry: Entry | None = yield self._read_term()
-        if entry is not None and self._began_already(entry, lease, token):
-            self._begin(lease, TermRecord.from_entry(entry), entry.modify_index)
-            return None
-        may_begin: bool = yield self._may_begin(entry)
-        if not may_begin:
-            return PREDECESSOR_RETRY * (0.5 + self._random())
-        record = TermRecord(
-            holder=self._instance_id,
-            session=lease.session_id,
-            token=token,
-            check=self._session.check_id or None,
-            node=self._session.node,
-            ttl=self._session.session_ttl,
-        )
+        assert self._entry is not None
         try:
-            results: tuple[Entry, ...] = yield self._api.txn(
-                (
-                    Op.check_session(self._keys.leader, lease.session_id),
-                    Op.cas(
-                        self._keys.term,
-                        record.encode(),
-                        0 if entry is None else entry.modify_index,
-                    ),
-                )
-            )
+            term: Term | None = yield self._office.take(lease, self._entry.modify_index)
         except TransactionRefused as refused:
             self._log.debug("term-refused", error=str(refused))
             self._watch.restart()
             return PREDECESSOR_RETRY
-        index = next(e.modify_index for e in results if e.key == self._keys.term)
-        self._begin(lease, record, index)
-        return None
-
-    def _began_already(self, entry: Entry, lease: Lease, token: int) -> bool:
-        """
-        Whether the transaction was applied whose reply we never got.
-        """
-        try:
-            found = TermRecord.from_entry(entry)
-        except RecordError:
-            return False
-        return (
-            found.session == lease.session_id
-            and found.token == token
-            and found.seq == 0
-            and not found.released
-        )
-
-    @inlineCallbacks
-    def _may_begin(self, entry: Entry | None) -> Steps[bool]:
-        """
-        Apply Note [Taking over] to what the term record names.
-        """
-        self._waiting_for = ""
-        if entry is None:
-            return True
-        try:
-            found = TermRecord.from_entry(entry)
-        except RecordError as error:
-            # Somebody wrote over it: who led is not known.  Wait as for a
-            # session that is gone, from when we first saw this very record.
-            self._log.error("term-record-unreadable", error=str(error))
-            return self._succession.waited(f"term-{entry.modify_index}")
-        if found.released or found.session in self._session.own_sessions:
-            return True
-        predecessor = Predecessor(
-            found.session, found.check or "", found.node or "", found.ttl or 0.0
-        )
-        over: bool = yield self._succession.is_over(predecessor)
-        if not over:
-            self._waiting_for = found.session
-            self._log.debug(
-                "waiting-for-predecessor", holder=found.holder, session=found.session
+        except ConsulError as error:
+            if error.retryable or isinstance(error, InvalidSession):
+                raise
+            self._log.error(
+                "could-not-take-office",
+                error=str(error),
+                effect="another member is offered leadership",
             )
-        return over
+            self.give_up("could-not-take-office")
+            return 0.0
+        if term is None:
+            return PREDECESSOR_RETRY * (0.5 + self._random())
+        self._spent = True
+        return None if self._begin(term) else 0.0
 
-    def _begin(self, lease: Lease, record: TermRecord, index: int) -> None:
-        self._waiting_for = ""
-        self._last_token = max(self._last_token, record.token)
-        term = Term(self._api, self._keys, lease, record, index, self._fenced_off)
-        if not term.active or not self._held_by(lease.session_id):
-            self._unreleased = term
+    def _begin(self, term: Term) -> bool:
+        """
+        Begin the term, unless it is over before it began.
+        """
+        held = self._held_by(term.lease.session_id)
+        if self._retired or not held or not term.active:
             term.end()
-            self._wake.set()
-            return
+            return False
         self.term = term
         self._log.info(
-            "became-leader", fencing_token=record.token, session_id=record.session
+            "became-leader",
+            fencing_token=term.token,
+            session_id=term.lease.session_id,
         )
         self._elected(term)
+        return True
 
-    # Ending a term.
+    # Ending a term; see Note [Losing a term].
 
     def _fenced_off(self, reason: str) -> None:
         self._end_term(reason)
@@ -434,68 +480,9 @@ class Election:
         self._wake.set()
 
     def _end_term(self, reason: str) -> None:
-        """
-        End the term at this instant; see Note [Losing a term].
-        """
         term, self.term = self.term, None
         if term is None:
             return
         term.end()
-        self._unreleased = term
         self._log.warning("lost-leadership", fencing_token=term.token, reason=reason)
         self._deposed(reason)
-
-    @inlineCallbacks
-    def _release_term(self) -> Steps[None]:
-        """
-        Say in the term record that we lead no more, and free the leader key
-        if it is still ours.
-
-        A write of the term that was under way when it ended may still come in
-        between; then the record is read again.
-        """
-        term = self._unreleased
-        assert term is not None
-        session = term.lease.session_id
-        for _ in range(RELEASE_ATTEMPTS):
-            entry: Entry | None = yield self._read_term()
-            released = self._released(entry, term)
-            if entry is None or released is None:
-                break
-            said = Op.cas(self._keys.term, released, entry.modify_index)
-            freed = (
-                Op.check_session(self._keys.leader, session),
-                Op.delete(self._keys.leader),
-            )
-            done = yield self._try_ops((said, *freed))
-            done = done or (yield self._try_ops((said,)))
-            if done:
-                break
-        if self._held_by(session):
-            yield self._give_back(session)
-        if self._unreleased is term:
-            self._unreleased = None
-
-    def _released(self, entry: Entry | None, term: Term) -> bytes | None:
-        """
-        Give the term record with ``released`` set; ``None`` if it is not that
-        term's, or says so already.
-        """
-        if entry is None:
-            return None
-        try:
-            record = TermRecord.from_entry(entry)
-        except RecordError:
-            return None
-        mine = (record.session, record.token) == (term.lease.session_id, term.token)
-        if not mine or record.released:
-            return None
-        return evolve(record, released=True).encode()
-
-    @inlineCallbacks
-    def _try_ops(self, ops: tuple[Op, ...]) -> Steps[bool]:
-        try:
-            yield self._api.txn(ops)
-        except TransactionRefused:
-            return False
-        return True

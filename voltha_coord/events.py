@@ -4,12 +4,15 @@ What a Coordinator tells those who listen: frozen events.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, TypeAlias
 
 import structlog
 from attrs import frozen
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 
 class Connection(Enum):
@@ -79,18 +82,24 @@ Event: TypeAlias = LeaderChanged | MembersChanged | RoleChanged | ConnectionChan
 
 class Listeners:
     """
-    Those who are told.  One that raises is logged, and the rest are told.
+    Those who are told.
+
+    Everybody is told of everything in the order in which it happened, also of
+    what happens because somebody was told.  One who raises is logged, and the
+    rest are told.
     """
 
     def __init__(self, log: Any = None) -> None:
         self._log = structlog.get_logger(__name__) if log is None else log
         self._callbacks: dict[object, Callable[[Event], object]] = {}
+        self._untold: deque[Event] = deque()
+        self._telling = False
 
     def add(self, callback: Callable[[Event], object]) -> Callable[[], None]:
         """
         Tell that callback of every event from now on.
 
-        :return: a function that ends it; calling it twice is no error.
+        :return: a function that ends it at once; calling it twice is no error.
         """
         token = object()
         self._callbacks[token] = callback
@@ -104,10 +113,34 @@ class Listeners:
         """
         Tell everybody, in the order in which they began to listen.
         """
-        for callback in tuple(self._callbacks.values()):
+        self._untold.append(event)
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                self._tell_all(self._untold.popleft())
+        finally:
+            self._telling = False
+
+    def _tell_all(self, event: Event) -> None:
+        for token, callback in tuple(self._callbacks.items()):
+            if token not in self._callbacks:
+                continue
             try:
-                callback(event)
+                result = callback(event)
             except Exception:
                 self._log.exception(
                     "listener-failed", listener=repr(callback), told=repr(event)
                 )
+            else:
+                if isinstance(result, Deferred):
+                    result.addErrback(self._failed, callback, event)
+
+    def _failed(self, failure: Failure, callback: object, event: Event) -> None:
+        self._log.error(
+            "listener-failed",
+            listener=repr(callback),
+            told=repr(event),
+            error=failure.getErrorMessage(),
+        )

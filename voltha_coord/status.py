@@ -61,6 +61,8 @@ def waiting_for(coordinator: Coordinator) -> str | None:
     predecessor = coordinator.waiting_for_lease_of
     if predecessor:
         return f"the lease of session {predecessor} to be over"
+    if coordinator.lock_delayed:
+        return "the lock-delay of the leader key to be over"
     return "a leader" if coordinator.leader_id is None else None
 
 

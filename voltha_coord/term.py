@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from attrs import evolve
-from twisted.internet.defer import DeferredLock, inlineCallbacks
+from twisted.internet.defer import CancelledError, DeferredLock, inlineCallbacks
 from zope.interface import implementer
 
 from ._types import Steps
@@ -160,7 +160,10 @@ class Term:
                 results: tuple[Entry, ...] = yield self._api.txn(
                     self._fenced(barrier, index)
                 )
-            except TransactionRefused:
+            except TransactionRefused as refused:
+                if any(refusal.position == 0 for refusal in refused.refusals):
+                    self._over_now("leader-key-lost")
+                    return None
                 continue
             self._record = barrier
             self._learn(results)
@@ -225,7 +228,19 @@ class Term:
             transaction = Transaction(self._api, ops, fence=self)
             outcome: TransactionOutcome = yield transaction.run()
             if outcome.fenced_off:
-                self._over_now("fenced-off")
+                self._over_now(_why(outcome))
+        except CancelledError:
+            # Its last request may be applied all the same, or land later.
+            self._unsure = True
+            raise
         finally:
             self._lock.release()
         return outcome
+
+
+def _why(outcome: TransactionOutcome) -> str:
+    """
+    Give which half of the fence refused: -2 is the key, -1 the record.
+    """
+    lost = any(refusal.position == -2 for refusal in outcome.refusals)
+    return "leader-key-lost" if lost else "term-record-changed"

@@ -73,6 +73,7 @@ class EmbeddedCluster:
         instance_id: str,
         *,
         node: str | None = None,
+        clock_rate: float = 1.0,
         coordinator_class: type[Coordinator] = Coordinator,
         **kw: Any,
     ) -> Coordinator:
@@ -80,11 +81,12 @@ class EmbeddedCluster:
         Add a member, in a "process" of its own.
 
         :param node: the node of its agent; by default one of its own.
+        :param clock_rate: how fast its clock runs; Consul's runs at 1.
         :param coordinator_class: what to make.
         :param kw: for the Coordinator's constructor.
         """
         agent = self.consul.agent(node or f"node-of-{instance_id}")
-        clock = _ProcessClock(self.clock.seconds())
+        clock = _ProcessClock(self.clock.seconds(), clock_rate)
         network = Network()
         # A double of a member that runs already is another process.
         name = instance_id
@@ -254,9 +256,10 @@ class _ProcessClock(Clock):
     The clock of one member's process, which can stand still.
     """
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, rate: float) -> None:
         super().__init__()
         self.rightNow = now
+        self._rate = rate
         self.paused = False
         self._missed = 0.0
 
@@ -264,7 +267,7 @@ class _ProcessClock(Clock):
         """
         Let time pass; nothing is called while paused.
         """
-        self._missed += seconds
+        self._missed += seconds * self._rate
         if not self.paused:
             missed, self._missed = self._missed, 0.0
             self.advance(missed)

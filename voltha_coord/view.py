@@ -12,15 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import Entry, KeyNames, Reading
 from .consul.watch import Watch
+from .errors import AccessDenied
 from .events import Event, MembersChanged
-from .keys import Keys
+from .keys import Keys, probe
 from .records import Member, RecordError
 from .settings import Settings
 
@@ -96,7 +97,7 @@ class MembersView:
         :return: a Deferred that fires with the live members, by id, or fails
             with :class:`ConsulError`; then what was read last stands.
         """
-        reading: Reading = yield self._api.list(self._keys.members)
+        reading: Reading = yield self._read(0, 0.0, False)
         self._take(reading.entries)
         return self.members
 
@@ -112,10 +113,17 @@ class MembersView:
         start = len(self._keys.assignments)
         self.items = Counter(name[start:].partition("/")[0] for name in names.names)
 
-    def _read(self, index: int, wait: float, consistent: bool) -> Deferred[Reading]:
-        return self._api.list(
+    @inlineCallbacks
+    def _read(self, index: int, wait: float, consistent: bool) -> Steps[Reading]:
+        reading: Reading = yield self._api.list(
             self._keys.members, index=index, wait=wait, consistent=consistent
         )
+        if not reading.entries:
+            # A denied listing looks like an empty one.
+            denied: bool = yield self._api.denied(probe(self._keys.members))
+            if denied:
+                raise AccessDenied(f"the token may not read {self._keys.members}")
+        return reading
 
     def _seen(self, reading: Reading) -> None:
         self._take(reading.entries)

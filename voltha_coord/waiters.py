@@ -31,23 +31,30 @@ class Waiters(Generic[_T]):
         """
         Give a Deferred that fires at the next :meth:`fire`.
         """
-        waiting: Deferred[_T] = Deferred(self._waiting.remove)
+        waiting: Deferred[_T] = Deferred(self._forget)
         self._waiting.append(waiting)
         return waiting
+
+    def _forget(self, waiting: Deferred[_T]) -> None:
+        # One that is about to be told, and cancelled by another, is gone.
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
 
     def fire(self, value: _T) -> None:
         """
         Tell everybody who waits now.
         """
         for one in self._take():
-            one.callback(value)
+            if not one.called:
+                one.callback(value)
 
     def fail(self, error: Callable[[], Exception]) -> None:
         """
         Tell everybody who waits now that it will not happen.
         """
         for one in self._take():
-            one.errback(error())
+            if not one.called:
+                one.errback(error())
 
     def _take(self) -> list[Deferred[_T]]:
         waiting, self._waiting[:] = list(self._waiting), []
