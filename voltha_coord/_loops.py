@@ -20,7 +20,7 @@ from twisted.internet.defer import (
     maybeDeferred,
 )
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.task import deferLater
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 
 from ._types import Steps
@@ -134,6 +134,9 @@ class Tasks:
                 )
 
         running.addBoth(done)
+        if self._stopped and running in self._running:
+            # It has stopped us itself, before we knew of it.
+            running.cancel()
         return running
 
     @inlineCallbacks
@@ -151,20 +154,85 @@ class Tasks:
             yield DeferredList(running, consumeErrors=True)
 
 
-@inlineCallbacks
 def bounded(
     reactor: IReactorTime, seconds: float, call: Callable[[], Any]
-) -> Steps[Any]:
+) -> Deferred[Any]:
     """
     Call, and wait for its Deferred at most so many seconds.
 
+    Then it is cancelled, and not waited for: what goes on after a cancellation
+    cannot hold up whoever waits here.
+
     :return: a Deferred that fires with the result, or fails as the call does,
-        or with :class:`TimeoutError` once it was cancelled for taking longer.
+        or with :class:`TimeoutError`.
     """
     running: Deferred[Any] = maybeDeferred(call)
-    running.addTimeout(seconds, reactor)
-    result = yield running
-    return result
+    outcome: Deferred[Any] = Deferred(lambda _: running.cancel())
+    late = False
+
+    def deliver(result: Any) -> None:
+        if not late and not outcome.called:
+            outcome.callback(result)
+
+    def give_up() -> None:
+        nonlocal late
+        late = True
+        running.cancel()
+        outcome.errback(TimeoutError(f"not done in {seconds:g} s"))
+
+    def disarm(result: Any) -> Any:
+        if timer.active():
+            timer.cancel()
+        return result
+
+    timer = reactor.callLater(max(0.0, seconds), give_up)
+    outcome.addBoth(disarm)
+    running.addBoth(deliver)
+    return outcome
+
+
+class Ticker:
+    """
+    Begins a task every so many seconds, whether the last one has ended or not:
+    a request that hangs must not keep the next one from being sent.
+
+    :param tasks: owns what is begun.
+    :param name: of the task, for the log.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        tasks: Tasks,
+        name: str,
+        call: Callable[[], Deferred[None]],
+    ) -> None:
+        self._loop = LoopingCall(lambda: self._begin(tasks, name, call))
+        self._loop.clock = reactor
+
+    @staticmethod
+    def _begin(tasks: Tasks, name: str, call: Callable[[], Deferred[None]]) -> None:
+        tasks.spawn(name, call)
+
+    def start(self, seconds: float) -> None:
+        """
+        Begin the first one in so many seconds.
+        """
+        # Never fails, since beginning a task never does.
+        self._loop.start(seconds, now=False)
+
+    def pace(self, seconds: float) -> None:
+        """
+        From the next one on, begin one every so many seconds.
+        """
+        self._loop.interval = seconds
+
+    def stop(self) -> None:
+        """
+        Begin no more; stopping twice is no error.
+        """
+        if self._loop.running:
+            self._loop.stop()
 
 
 class Timer:

@@ -16,7 +16,14 @@ from twisted.internet.defer import inlineCallbacks
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import Entry, Op
-from .errors import InvalidSession, TransactionRefused
+from .errors import ConsulUnavailable, InvalidSession, TransactionRefused
+
+#: Between two attempts while a lock-delay stands in the way, in seconds.
+LOCK_DELAY_RETRY = 0.1
+
+#: The same, growing: nothing tells the end of a lock-delay, which is a second as
+#: a rule and a minute at most.
+LOCK_DELAY_STEPS = (*[LOCK_DELAY_RETRY] * 12, *[0.25] * 8, 0.5, 0.5, 1.0)
 
 
 class Hindrance(Enum):
@@ -62,7 +69,10 @@ def acquire(api: ConsulApi, key: str, value: bytes, session: str) -> Steps[Acqui
         if refused.lock_delayed:
             return Acquisition(hindrance=Hindrance.LOCK_DELAY)
         return Acquisition(hindrance=Hindrance.HELD)
-    return Acquisition(entry=results[0])
+    for entry in results:
+        if entry.key == key:
+            return Acquisition(entry=entry)
+    raise ConsulUnavailable(f"no result for {key!r}")
 
 
 @inlineCallbacks

@@ -14,6 +14,14 @@ over it is over for good, even if Consul turns out to have kept the session;
 then there is a new lease for the same session, and whoever held something
 under the old one (a term, a work item) begins anew.  So nobody has to compare
 times: it is enough to keep the lease under which one began.
+
+# Note [A gap in the passes]
+
+Renewals that went unanswered for too long may be taken up again: one answered
+200 proves the session alive.  Passes may not: after a gap the agent's timer
+has fired, a late pass is answered 200, and the session is dead.  Therefore the
+passes of one check are one :class:`Acknowledged` for as long as the check is in
+use, through all leases that rest on it.
 """
 
 from __future__ import annotations
@@ -39,6 +47,45 @@ class LeaseEnd(Enum):
     RELEASED = "released"
 
 
+class Acknowledged:
+    """
+    How long the acknowledged requests of one kind carry.  Once they have run
+    out they carry no more, whatever is acknowledged after that.
+
+    :param now: the lease clock, in seconds.
+    :param ttl: seconds Consul grants from each of them.
+    :param sent: when the first one was sent.
+    """
+
+    def __init__(self, now: Callable[[], float], ttl: float, sent: float) -> None:
+        self._now = now
+        self._span = ttl - guard_seconds(ttl)
+        self._sent = sent
+        self._ran_out = False
+
+    def note(self, sent: float) -> None:
+        """
+        Note that one sent at that time was acknowledged.
+        """
+        if self.carries:
+            self._sent = max(self._sent, sent)
+
+    @property
+    def deadline(self) -> float:
+        """
+        When they run out, on the lease clock.
+        """
+        return self._sent + self._span
+
+    @property
+    def carries(self) -> bool:
+        """
+        Whether one may rely on them.  Once false, false for ever.
+        """
+        self._ran_out = self._ran_out or self._now() >= self.deadline
+        return not self._ran_out
+
+
 class Lease:
     """
     One unbroken span in which this process may act; see Note [The lease].
@@ -49,6 +96,8 @@ class Lease:
     :param renewed: when the acknowledged creation or renewal was sent.
     :param check_ttl: seconds; 0 when no liveness check is bound.
     :param passed: when the acknowledged registration or pass was sent.
+    :param passes: the passes of the check that is bound, in place of
+        ``check_ttl`` and ``passed``: several leases may rest on one check.
     """
 
     def __init__(
@@ -60,13 +109,14 @@ class Lease:
         renewed: float,
         check_ttl: float = 0.0,
         passed: float = 0.0,
+        passes: Acknowledged | None = None,
     ) -> None:
         self._now = now
         self.session_id = session_id
-        self._session_span = session_ttl - guard_seconds(session_ttl)
-        self._check_span = check_ttl - guard_seconds(check_ttl) if check_ttl else None
-        self._renewed = renewed
-        self._passed = passed
+        self._renewals = Acknowledged(now, session_ttl, renewed)
+        if passes is None and check_ttl:
+            passes = Acknowledged(now, check_ttl, passed)
+        self._passes = passes
         self._end: LeaseEnd | None = None
 
     def renewed(self, sent: float) -> None:
@@ -74,20 +124,20 @@ class Lease:
         Note that a renewal sent at that time was acknowledged.
         """
         if self.active:
-            self._renewed = max(self._renewed, sent)
+            self._renewals.note(sent)
 
     def passed(self, sent: float) -> None:
         """
         Note that a pass sent at that time was acknowledged.
         """
-        if self.active:
-            self._passed = max(self._passed, sent)
+        if self.active and self._passes is not None:
+            self._passes.note(sent)
 
     def end(self, reason: LeaseEnd) -> None:
         """
         End it before its deadline.  Ending it twice keeps the first reason.
         """
-        if self._end is None:
+        if self.active:
             self._end = reason
 
     @property
@@ -95,20 +145,24 @@ class Lease:
         """
         When it runs out, on the lease clock, if nothing more is acknowledged.
         """
-        renewal = self._renewed + self._session_span
-        if self._check_span is None:
-            return renewal
-        return min(renewal, self._passed + self._check_span)
+        if self._passes is None:
+            return self._renewals.deadline
+        return min(self._renewals.deadline, self._passes.deadline)
 
     @property
     def active(self) -> bool:
         """
         Whether one may act.  Once false, false for ever.
         """
-        if self._end is None and self._now() >= self.deadline:
-            renewal = self._renewed + self._session_span
-            self._end = LeaseEnd.RENEWAL if self.deadline == renewal else LeaseEnd.CHECK
+        if self._end is None:
+            if self._gap_in_passes():
+                self._end = LeaseEnd.CHECK
+            elif not self._renewals.carries:
+                self._end = LeaseEnd.RENEWAL
         return self._end is None
+
+    def _gap_in_passes(self) -> bool:
+        return self._passes is not None and not self._passes.carries
 
     @property
     def ended(self) -> LeaseEnd | None:
@@ -116,6 +170,14 @@ class Lease:
         Why it is over; ``None`` while it is not.
         """
         return None if self.active else self._end
+
+    @property
+    def restorable(self) -> bool:
+        """
+        Whether a renewal that is answered proves that a new lease may begin
+        for this session: when nothing but the renewals ran out.
+        """
+        return self.ended is LeaseEnd.RENEWAL and not self._gap_in_passes()
 
     @property
     def remaining(self) -> float:

@@ -7,7 +7,9 @@ happened to the key (deleted, overwritten, left by an earlier session) is
 mended; a key that another living session holds is waited for, and said.
 
 The watch that wakes the loop is also the quickest sign of a lost session:
-Consul deletes the key together with it.
+Consul deletes the key together with it.  Every read of it is looked at, and
+not only what is news to the watch: what we wrote ourselves it has not read, so
+a key written and deleted since is no news to it.
 """
 
 from __future__ import annotations
@@ -16,22 +18,24 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Tasks, Wake
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
-from .consul.model import Entry, KeyNames, Reading
+from .consul.model import Entry, Reading
 from .consul.watch import Watch
 from .errors import ConsulError, InvalidSession
-from .held import Acquisition, Hindrance, acquire
+from .held import LOCK_DELAY_RETRY as LOCK_DELAY_RETRY
+from .held import LOCK_DELAY_STEPS, Acquisition, Hindrance, acquire
 from .session import SessionKeeper
 from .settings import Settings
 
-#: Between two attempts while a lock-delay stands in the way, in seconds.
-LOCK_DELAY_RETRY = 0.1
+#: Until the next look at a key that somebody else was quicker to acquire, or
+#: that a session of our own still holds, in seconds.
+HELD_RETRY = 1.0
 
 
 class MemberKeeper:
@@ -66,10 +70,10 @@ class MemberKeeper:
         self._log = structlog.get_logger(__name__) if log is None else log
         self._tasks = Tasks(self._log)
         self._wake = Wake(reactor)
-        self._watch = Watch(
+        self._watch: Watch[Reading] = Watch(
             reactor,
             self._read,
-            self._seen,
+            lambda reading: None,
             name="member",
             wait=settings.watch_wait,
             random=random,
@@ -77,8 +81,10 @@ class MemberKeeper:
         )
         self._entry: Entry | None = None
         self._known = False
+        self._session_seen: str | None = None
         self._joined_session: str | None = None
         self._said: str | None = None
+        self._delayed = Backoff(random, LOCK_DELAY_STEPS)
         #: Who holds our member key while we do not: its session.
         self.hindered_by: str | None = None
 
@@ -116,17 +122,26 @@ class MemberKeeper:
         self._wake.set()
 
     def _read(self, index: int, wait: float, consistent: bool) -> Deferred[Reading]:
-        return self._api.get(self._key, index=index, wait=wait, consistent=consistent)
+        reading: Deferred[Reading] = self._api.get(
+            self._key, index=index, wait=wait, consistent=consistent
+        )
+        return reading.addCallback(self._look_at, consistent)
 
-    def _seen(self, reading: Reading | KeyNames) -> None:
-        assert isinstance(reading, Reading)
+    def _look_at(self, reading: Reading, consistent: bool) -> Reading:
+        known, entry = self._entry, reading.entry
+        if self._known and not consistent:
+            overtaken = known is not None and reading.index < known.modify_index
+            if overtaken or entry == known:
+                return reading
         self._known = True
-        self._entry = reading.entry
+        self._entry = entry
         mine = self._joined_session
-        if mine is not None and (self._entry is None or self._entry.session != mine):
+        held = entry is not None and entry.session == mine
+        if mine is not None and not held and mine == self._session.session_id:
             self._log.debug("membership-record-change-detected", key=self._key)
             self._session.suspect()
         self._wake.set()
+        return reading
 
     def _unreadable(self, error: Exception) -> None:
         self._log.warning("membership-watch-failed", error=str(error))
@@ -136,22 +151,44 @@ class MemberKeeper:
         backoff = Backoff(self._random)
         while True:
             seconds: float | None = None
-            lease = self._session.lease
-            if self._known and lease is not None and lease.active:
-                try:
-                    seconds = yield self._mend(lease.session_id)
-                    backoff.clear()
-                except InvalidSession:
-                    self._session.suspect()
-                    seconds = backoff.next()
-                except ConsulError as error:
-                    seconds = backoff.next()
-                    self._log.error(
-                        "membership-record-not-written",
-                        retry_in=round(seconds, 3),
-                        error=str(error),
-                    )
+            try:
+                seconds = yield self._step()
+                backoff.clear()
+            except CancelledError:
+                raise
+            except InvalidSession:
+                self._session.suspect()
+                seconds = backoff.next()
+            except Exception as error:
+                seconds = backoff.next()
+                log = self._log.error if backoff.grew else self._log.debug
+                log(
+                    "membership-record-not-written",
+                    retry_in=round(seconds, 3),
+                    error=str(error),
+                    exc_info=not isinstance(error, ConsulError),
+                )
             yield self._wake.wait(seconds)
+
+    @inlineCallbacks
+    def _step(self) -> Steps[float | None]:
+        """
+        Look at the record, and mend it if a session may hold it.
+
+        :return: as :meth:`_mend`.
+        """
+        lease = self._session.lease
+        if lease is None or not lease.active:
+            return None
+        if lease.session_id != self._session_seen:
+            # What was read under the last session may be another Consul's.
+            self._session_seen = lease.session_id
+            if self._known:
+                self._watch.restart()
+        if not self._known:
+            return None
+        again: float | None = yield self._mend(lease.session_id)
+        return again
 
     @inlineCallbacks
     def _mend(self, session: str) -> Steps[float | None]:
@@ -164,30 +201,35 @@ class MemberKeeper:
         entry = self._entry
         value = self._value()
         if entry is not None and entry.session == session and entry.value == value:
-            self._set_joined(session)
+            self._note_joined(session)
             return None
-        if entry is not None and entry.session not in (None, session):
-            self._say_hindered(entry.session)
-            # A session of ours that is being given up still holds it.
-            if entry.session not in self._session.own_sessions:
-                return None
+        # One of our own sessions, being given up, may hold it for a moment yet.
+        ours = {None, session, *self._session.own_sessions}
+        if entry is not None and entry.session not in ours:
+            self._note_hindered(entry.session)
+            return None
         if self._joined_session == session:
             self._log.info("remaking-membership-record", key=self._key)
         result: Acquisition = yield acquire(self._api, self._key, value, session)
         if result.hindrance is Hindrance.LOCK_DELAY:
-            return LOCK_DELAY_RETRY * (0.5 + self._random())
+            return self._delayed.next()
+        self._delayed.clear()
         if result.entry is None:
-            # Somebody was quicker than the watch; it will say who.
-            return 1.0
+            # Somebody was quicker than the watch: let it say who.
+            self._watch.restart()
+            return HELD_RETRY
         self._entry = Entry(
             self._key, value, modify_index=result.entry.modify_index, session=session
         )
-        self._set_joined(session)
+        self._note_joined(session)
         return None
 
-    def _say_hindered(self, session: str | None) -> None:
+    def _note_hindered(self, session: str | None) -> None:
+        """
+        Another session holds our key, an earlier life's or a double's.
+        """
         self.hindered_by = session
-        if session != self._said and session not in self._session.own_sessions:
+        if session != self._said:
             self._said = session
             self._log.warning(
                 "stale-membership-record-in-the-way",
@@ -196,8 +238,11 @@ class MemberKeeper:
                 action="waiting until that session ends; if no other process of "
                 "this instance id is meant to run, nothing is to be done",
             )
+        if self._joined_session is not None:
+            self._joined_session = None
+            self._changed()
 
-    def _set_joined(self, session: str) -> None:
+    def _note_joined(self, session: str) -> None:
         self.hindered_by = self._said = None
         if self._joined_session != session:
             self._joined_session = session

@@ -67,9 +67,8 @@ class Retrying:
                 if not error.retryable:
                     raise
                 seconds = backoff.next()
-                self._log.error(
-                    "consul-not-up", retry_in=round(seconds, 3), error=str(error)
-                )
+                log = self._log.error if backoff.grew else self._log.debug
+                log("consul-not-up", retry_in=round(seconds, 3), error=str(error))
                 yield sleep(self._reactor, seconds)
             else:
                 return result

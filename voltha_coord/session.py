@@ -1,5 +1,5 @@
 """
-The session and its liveness check: made, kept alive, found lost, made again.
+The session: made, kept alive, found lost, made again.
 
 One :class:`SessionKeeper` runs one loop for as long as the process lives:
 
@@ -16,39 +16,29 @@ stands in the way of the next one.
 
 A renewal answered 404, a consistent read that does not find the session (made
 whenever something looks wrong: a pass that says the check is unknown, a member
-key that vanished, a transaction that calls the session invalid), or a lease
-whose check part ran out.  In that last case Consul may still answer a late
-pass with 200 although the session is dead, so no answer can bring it back.  If
-only the renewal part ran out, a renewal answered 200 proves the session alive,
-and a new lease begins for it.  Any other answer, and silence, mean nothing.
-
-# Note [One check for each session]
-
-A pass keeps the session alive only if it reaches the check the session is
-bound to, on the very agent the session was made on.  With several agents, or a
-load balancer before them, a pass may reach another one.  Each session therefore
-has a check of its own name: another agent answers that it does not know it.
-Then it is registered again, and the session kept only if a consistent read
-finds it and the agent says that it is the session's node.  The check of a
-session that ran out is not deregistered: successors read in the catalog that
-its timer fired.  The agent removes it after a minute.
+key that vanished, a transaction that calls the session invalid), or a check
+that keeps it alive no more (:class:`~.liveness.CheckEnd`).  If only the
+renewal part of the lease ran out, a renewal answered 200 proves the session
+alive, and a new lease begins for it.  Any other answer, and silence, mean
+nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
-from twisted.internet.defer import Deferred, inlineCallbacks
+from attrs import frozen
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 
-from ._loops import Tasks, Timer, Wake, sleep
+from ._loops import Tasks, Ticker, Wake, sleep
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
-from .consul.model import ServiceSpec, SessionSpec
+from .consul.model import ServiceSpec, SessionInfo, SessionSpec
 from .errors import (
     AccessDenied,
     CheckLost,
@@ -59,10 +49,32 @@ from .errors import (
 )
 from .held import release
 from .lease import Lease, LeaseEnd
-from .settings import Settings
+from .leasing import Leasing
+from .leftovers import Leftovers
+from .liveness import CheckEnd, Liveness, Troubles
+from .settings import CONSUL_TTL_MULTIPLIER, Settings, guard_seconds
 
-#: How long a fresh check may take to reach the catalog, in seconds.
-CHECK_SYNC_SECONDS = 1.0
+#: A check takes a moment to reach the catalog: up to this pause, in seconds, it
+#: is not worth a word.
+SYNC_PATIENCE = 0.5
+
+#: Why a session was lost, where no :class:`CheckEnd` or :class:`LeaseEnd` says.
+RENEWAL_REFUSED = "renewal-answered-404"
+SESSION_GONE = CheckEnd.SESSION_GONE.value
+
+
+@frozen
+class _Made:
+    """
+    A session that was created, and of which nothing more is known yet.
+
+    :ivar sent: when its creation was sent.
+    :ivar check: what it is bound to.
+    """
+
+    id: str
+    sent: float
+    check: Liveness | None
 
 
 class SessionKeeper:
@@ -99,29 +111,32 @@ class SessionKeeper:
         self._api = api
         self._settings = settings
         self._make_service = service
-        self._service = service("")
         self._session_name = session_name
         self._held_keys = held_keys
-        self._changed = changed
         self._random = random
         self._log = structlog.get_logger(__name__) if log is None else log
         self._tasks = Tasks(self._log)
         self._requests = Tasks(self._log)
-        self._over = Wake(reactor)
-        self._passing: LoopingCall | None = None
-        self._why: str | None = None
-        self._ending = Timer(reactor, self._near_the_end)
-        self._confirming = False
+        self._troubles = Troubles(self._log)
+        self._renewing = Ticker(
+            reactor, self._requests, "renew-session", self._renew_once
+        )
+        self._leasing = Leasing(
+            reactor,
+            settings.grace,
+            changed=changed,
+            ran_out=self._ran_out,
+            log=self._log,
+        )
+        self._leftovers = Leftovers(api, self._log)
+        self._lost_wake = Wake(reactor)
         self._session_ttl = settings.session_ttl
-        self._passed_at = 0.0
-        self._checked = False
-        self._unpassed_registration = False
-        self._deny_check = False
-        self._registered = False
-        self._announced_ending = False
-        self._trouble: set[str] = set()
+        self._check: Liveness | None = None
+        self._without_check = not settings.failure_detection
+        self._made: _Made | None = None
+        self._why: str | None = None
+        self._confirming = False
         self.session_id: str | None = None
-        self.lease: Lease | None = None
         self.node = ""
         #: Every session this very process made: what they held was ours.
         self.own_sessions: set[str] = set()
@@ -129,18 +144,25 @@ class SessionKeeper:
     # What others see.
 
     @property
+    def lease(self) -> Lease | None:
+        """
+        The lease to act under; it may be over.
+        """
+        return self._leasing.lease
+
+    @property
     def liveness(self) -> str:
         """
         What a death of this process is noticed by: ``check`` or ``ttl``.
         """
-        return "check" if self._checked else "ttl"
+        return "ttl" if self._without_check else "check"
 
     @property
     def check_id(self) -> str:
         """
         The check that is bound to the session; empty when there is none.
         """
-        return self._service.check_id if self._checked else ""
+        return "" if self._check is None else self._check.service.check_id
 
     @property
     def session_ttl(self) -> float:
@@ -158,14 +180,16 @@ class SessionKeeper:
     @inlineCallbacks
     def stop(self) -> Steps[None]:
         """
-        Stop renewing.  The session is left as it is; see :meth:`destroy`.
+        Stop renewing; the lease ends.  The session is left as it is; see
+        :meth:`destroy`.
 
         :return: a Deferred that fires when nothing is under way; never fails.
         """
-        self._stop_passing()
+        self._leasing.end(LeaseEnd.RELEASED)
+        if self._check is not None:
+            self._check.stop()
         yield self._tasks.stop()
         yield self._requests.stop()
-        self._ending.cancel()
 
     @inlineCallbacks
     def destroy(self) -> Steps[None]:
@@ -173,16 +197,12 @@ class SessionKeeper:
         Destroy the session and deregister the service; after :meth:`stop`.
 
         :return: a Deferred that fires when done, or fails with
-            :class:`ConsulError` when Consul does not do it.
+            :class:`ConsulError` when Consul does not do all of it.
         """
-        self._end_lease(LeaseEnd.RELEASED)
-        session, self.session_id = self.session_id, None
-        if session is not None:
-            yield self._api.destroy_session(session)
-            self._log.info("destroyed-consul-session", session_id=session)
-        if self._checked:
-            self._checked = False
-            yield self._api.deregister_service(self._service.service_id)
+        self._leasing.end(LeaseEnd.RELEASED)
+        self.session_id = None
+        self._check = None
+        yield self._leftovers.take_away()
 
     def suspect(self) -> None:
         """
@@ -190,19 +210,32 @@ class SessionKeeper:
         """
         if self.session_id is not None and not self._confirming:
             self._confirming = True
-            self._requests.spawn("session-confirm", self._confirm, self.session_id)
+            self._requests.spawn("confirm-session", self._confirm, self.session_id)
 
     # The loop.
 
     @inlineCallbacks
     def _run(self) -> Steps[None]:
+        backoff = Backoff(self._random)
+        pause = 0.0
         while True:
-            yield self._establish()
+            began = self._reactor.seconds()
             try:
+                if self.session_id is not None:
+                    yield self._abandon(self.session_id)
+                yield sleep(self._reactor, pause)
+                yield self._establish()
+                began = self._reactor.seconds()
                 yield self._keep()
-            finally:
-                self._end_lease(LeaseEnd.SESSION)
-            yield self._abandon()
+            except CancelledError:
+                raise
+            except Exception:
+                # Whatever it was, a member without a session is of no use.
+                self._log.exception("session-loop-failed")
+            if self._reactor.seconds() - began >= self._session_ttl:
+                backoff.clear()
+            # Where one session after the other is lost, no faster and faster.
+            pause = backoff.next()
 
     @inlineCallbacks
     def _establish(self) -> Steps[None]:
@@ -212,18 +245,14 @@ class SessionKeeper:
         backoff = Backoff(self._random)
         while True:
             try:
-                self._stop_passing()
-                self._checked = False
-                if self._settings.failure_detection and not self._deny_check:
-                    self._service = self._make_service(self._unique())
-                    yield self._register()
-                if self._checked:
-                    # The check must not lapse while the session is created.
-                    self._passing = self._every(
-                        self._settings.pass_interval, self._pass_once
-                    )
-                yield self._create()
-            except (ConsulUnavailable, CheckLost) as error:
+                yield self._have_check()
+                yield self._have_session()
+            except CheckLost as error:
+                # The catalog hears of a new check a little later.
+                yield self._back_off(
+                    backoff, "session-not-created", error, SYNC_PATIENCE
+                )
+            except ConsulUnavailable as error:
                 yield self._back_off(backoff, "consul-not-up", error)
             except InvalidSessionTTL as error:
                 if not self._raise_ttl(error):
@@ -233,125 +262,184 @@ class SessionKeeper:
             else:
                 return
 
+    @inlineCallbacks
+    def _have_check(self) -> Steps[None]:
+        """
+        See to it that there is a check to bind a session to, if there may be.
+        """
+        if self._check is not None and not self._check.holds():
+            self._drop_check()
+        if self._check is not None or self._without_check:
+            return
+        check = Liveness(
+            self._reactor,
+            self._api,
+            self._settings,
+            self._make_service(self._unique()),
+            requests=self._requests,
+            troubles=self._troubles,
+            passed=self._leasing.extended,
+            failed=self._check_failed,
+        )
+        # It may be there even if we never hear so.
+        self._leftovers.add_service(check.service.service_id)
+        try:
+            yield check.register()
+        except AccessDenied as error:
+            self._leftovers.leave_service(check.service.service_id)
+            self._do_without_check(CheckEnd.DENIED, error=str(error))
+        else:
+            self._check = check
+
     def _unique(self) -> str:
         return f"{int(self._random() * 2**32):08x}"
 
-    @inlineCallbacks
-    def _register(self) -> Steps[None]:
-        """
-        Register the service and its check, passing.
-        """
-        sent = self._reactor.seconds()
-        try:
-            yield self._api.register_service(self._service)
-        except AccessDenied as error:
-            self._log.warning(
-                "liveness-check-denied",
-                service=self._service.name,
-                error=str(error),
-                effect="a dead process is noticed after twice the session TTL",
-                action=f"grant service:write on {self._service.name!r}",
-            )
-            self._deny_check = True
-            self._checked = False
-            return
-        self._passed_at = sent
-        self._checked = True
-        self._unpassed_registration = True
+    def _drop_check(self) -> None:
+        assert self._check is not None
+        self._check.stop()
+        self._check = None
+        self._made = None
+
+    def _do_without_check(self, end: CheckEnd, **said: str) -> None:
+        self._without_check = True
+        name = self._make_service("").name
+        actions = {
+            CheckEnd.DENIED: f"grant service:write on {name!r}",
+            CheckEnd.UNUSABLE: "let every request of this process reach one agent",
+        }
+        self._log.warning(
+            end.value,
+            **said,
+            effect="a dead process is noticed after twice the session TTL",
+            action=actions[end],
+        )
 
     @inlineCallbacks
-    def _create(self) -> Steps[None]:
+    def _have_session(self) -> Steps[None]:
         """
-        Create the session, waiting for the check to reach the catalog.
+        Create a session, and learn what Consul knows of it.
         """
-        checks = (self._service.check_id,) if self._checked else ()
-        spec = SessionSpec(
-            name=self._session_name,
-            ttl=self._session_ttl,
-            lock_delay=self._settings.lock_delay,
-            service_checks=checks,
-            node_checks=("serfHealth",) if self._settings.node_health else (),
-        )
-        give_up = self._reactor.seconds() + CHECK_SYNC_SECONDS
-        while True:
-            sent = self._reactor.seconds()
-            try:
-                session: str = yield self._api.create_session(spec)
-            except CheckLost:
-                if self._reactor.seconds() >= give_up:
-                    raise
-                yield sleep(self._reactor, 0.05)
-            else:
-                break
-        self.own_sessions.add(session)
-        info = yield self._api.session(session)
+        made = self._made
+        if made is None or made.check is not self._check:
+            made = self._made = yield self._create()
+        info: SessionInfo | None = yield self._api.session(made.id)
+        if made.check is not None and not made.check.holds():
+            raise CheckLost("the liveness check was lost meanwhile")
+        self._made = None
         if info is None:
-            raise CheckLost(f"session {session} ended as soon as it was created")
-        self.session_id = session
+            raise CheckLost(f"session {made.id} ended as soon as it was created")
+        self._begin(made, info)
+
+    @inlineCallbacks
+    def _create(self) -> Steps[_Made]:
+        check = self._check
+        sent = self._reactor.seconds()
+        session: str = yield self._api.create_session(
+            SessionSpec(
+                name=self._session_name,
+                ttl=self._session_ttl,
+                lock_delay=self._settings.lock_delay,
+                service_checks=() if check is None else (check.service.check_id,),
+                node_checks=("serfHealth",) if self._settings.node_health else (),
+            )
+        )
+        self.own_sessions.add(session)
+        self._leftovers.add_session(session)
+        return _Made(session, sent, check)
+
+    def _begin(self, made: _Made, info: SessionInfo) -> None:
+        self.session_id = made.id
         self.node = info.node
         self._why = None
-        self._trouble.clear()
+        if made.check is not None:
+            made.check.bind(info)
+        detection = self._settings.failure_detection
         self._log.info(
             "created-consul-session",
-            session_id=session,
+            session_id=made.id,
             liveness=self.liveness,
             ttl=self._session_ttl,
-            noticed_within=self._noticed_within(),
+            noticed_within=(
+                CONSUL_TTL_MULTIPLIER * self._session_ttl
+                if made.check is None
+                else detection
+            ),
         )
-        self._begin_lease(sent)
-
-    def _noticed_within(self) -> float:
-        if self._checked:
-            return self._settings.failure_detection
-        return 2 * self._session_ttl
+        self._begin_lease(made.sent)
+        self._requests.spawn("tidy-up", self._tidy_up)
 
     @inlineCallbacks
     def _keep(self) -> Steps[None]:
         """
-        Pass and renew until the session is over; then say why.
+        Renew until the session is over; then say why.
         """
-        renewing = self._every(self._settings.renew_interval, self._renew_once)
+        self._renewing.start(self._settings.renew_interval)
         try:
             while self._why is None:
-                yield self._over.wait()
+                yield self._lost_wake.wait()
         finally:
-            renewing.stop()
-            self._stop_passing()
+            self._renewing.stop()
+            check = self._check
+            if check is not None:
+                self._drop_check()
+            self._leasing.end(LeaseEnd.SESSION)
         self._log.warning(
             "lost-consul-session", session_id=self.session_id, reason=self._why
         )
         # A session without the check is a way out for one session only.
-        if self._why != "liveness-check-unusable":
-            self._deny_check = False
+        self._without_check = not self._settings.failure_detection
+        if check is not None:
+            # Left to its agent: see Note [One check for each session].
+            self._leftovers.leave_service(check.service.service_id)
+            if check.end is not None and check.end.without_check:
+                self._do_without_check(check.end)
 
     @inlineCallbacks
-    def _abandon(self) -> Steps[None]:
+    def _abandon(self, session: str) -> Steps[None]:
         """
         Give back what the old session holds, and destroy it.
         """
-        session, self.session_id = self.session_id, None
-        assert session is not None
+        self.session_id = None
         backoff = Backoff(self._random)
-        while True:
+        steps: list[Callable[[], Deferred[Any]]] = [
+            *(partial(release, self._api, key, session) for key in self._held_keys),
+            partial(self._leftovers.destroy_session, session),
+        ]
+        while steps:
             try:
-                for key in self._held_keys:
-                    yield release(self._api, key, session)
-                yield self._api.destroy_session(session)
+                yield steps[0]()
             except ConsulUnavailable as error:
                 yield self._back_off(backoff, "consul-not-up", error)
+                continue
             except ConsulError as error:
-                self._log.warning(
-                    "session-not-destroyed", session_id=session, error=str(error)
+                # Most likely a key we may not write, and so do not hold.
+                self._log.info(
+                    "session-not-given-back", session_id=session, error=str(error)
                 )
-                return
-            else:
-                return
+            del steps[0]
+
+    @inlineCallbacks
+    def _tidy_up(self) -> Steps[None]:
+        """
+        Take away what attempts left whose answers we never got.  What cannot
+        be, ends by itself.
+        """
+        current = {self.session_id}
+        if self._check is not None:
+            current.add(self._check.service.service_id)
+        try:
+            yield self._leftovers.take_away(but=current)
+        except ConsulError as error:
+            self._log.debug("not-tidied-up", error=str(error))
 
     def _back_off(
-        self, backoff: Backoff, event: str, error: Exception
+        self, backoff: Backoff, event: str, error: Exception, patience: float = 0.0
     ) -> Deferred[None]:
         seconds = backoff.next()
-        self._log.error(event, retry_in=round(seconds, 3), error=str(error))
+        # Once for each step: the last one goes on for as long as the outage.
+        loud = backoff.grew and seconds >= patience
+        log = self._log.error if loud else self._log.debug
+        log(event, retry_in=round(seconds, 3), error=str(error))
         return sleep(self._reactor, seconds)
 
     def _raise_ttl(self, error: InvalidSessionTTL) -> bool:
@@ -369,27 +457,7 @@ class SessionKeeper:
         self._session_ttl = error.minimum
         return True
 
-    # Passing and renewing.
-
-    def _every(self, seconds: float, call: Callable[[], Deferred[None]]) -> LoopingCall:
-        """
-        Call every so many seconds, whether the last one was answered or not.
-
-        A request that hangs must not keep the next one from being sent.
-        """
-
-        def send() -> None:
-            self._requests.spawn(call.__name__, call)
-
-        loop = LoopingCall(send)
-        loop.clock = self._reactor
-        loop.start(seconds, now=False)
-        return loop
-
-    def _stop_passing(self) -> None:
-        if self._passing is not None and self._passing.running:
-            self._passing.stop()
-        self._passing = None
+    # Renewing, and what the check says.
 
     @inlineCallbacks
     def _renew_once(self) -> Steps[None]:
@@ -398,82 +466,49 @@ class SessionKeeper:
             return
         sent = self._reactor.seconds()
         try:
-            yield self._api.renew_session(session, timeout=self._settings.renew_timeout)
+            info: SessionInfo = yield self._api.renew_session(
+                session, timeout=self._settings.renew_timeout
+            )
         except InvalidSession:
-            self._lost(session, "renewal-answered-404")
+            self._lost(session, RENEWAL_REFUSED)
         except ConsulError as error:
-            self._say_trouble("could-not-renew-session", error)
+            self._troubles.say("could-not-renew-session", error)
         else:
-            self._trouble.discard("could-not-renew-session")
+            self._troubles.over("could-not-renew-session")
             if session == self.session_id and self._why is None:
                 self._renewed(sent)
+                self._renewing.pace(self._renewal_pace(info.ttl))
+
+    def _renewal_pace(self, ttl: float) -> float:
+        """
+        Give the seconds between two renewals, for the TTL Consul answers with.
+
+        A larger one asks us to renew less often (field report 31).  The lease
+        goes on resting on the smaller one, which our records name, so two
+        renewals must still fit into it.
+        """
+        usual = self._settings.renew_interval
+        ours = self._session_ttl
+        room = ours - guard_seconds(ours) - self._settings.grace
+        asked = usual * max(1.0, ttl / ours)
+        return max(usual, min(asked, (room - self._settings.renew_timeout) / 2))
 
     def _renewed(self, sent: float) -> None:
         lease = self.lease
-        if lease is not None and lease.active:
-            lease.renewed(sent)
-            self._extended()
-        elif lease is not None and lease.ended is LeaseEnd.RENEWAL:
+        if lease is None:
+            return
+        lease.renewed(sent)
+        if lease.restorable:
             self._log.warning("lease-restored", session_id=self.session_id)
             self._begin_lease(sent)
+        self._leasing.extended()
 
-    @inlineCallbacks
-    def _pass_once(self) -> Steps[None]:
-        sent = self._reactor.seconds()
-        try:
-            yield self._api.pass_check(
-                self._service.check_id, timeout=self._settings.renew_timeout
-            )
-        except CheckLost as error:
-            self._say_trouble("liveness-check-lost", error)
-            yield self._recover_check()
-        except ConsulError as error:
-            self._say_trouble("could-not-pass-liveness-check", error)
-        else:
-            self._trouble.clear()
-            self._unpassed_registration = False
-            self._passed_at = max(self._passed_at, sent)
-            if self.lease is not None and self.session_id is not None:
-                self.lease.passed(sent)
-                self._extended()
-
-    @inlineCallbacks
-    def _recover_check(self) -> Steps[None]:
-        """
-        Register the check again, and see whether the session survived.
-        """
-        session = self.session_id
-        if session is None:
-            return
-        if self._unpassed_registration and self._why is None:
-            # It was registered just now: passes do not reach that agent.
-            self._log.warning(
-                "liveness-check-unusable",
-                effect="a dead process is noticed after twice the session TTL",
-                action="let every request of this process reach one agent",
-            )
-            self._deny_check = True
-            self._lost(session, "liveness-check-unusable")
-            return
-        try:
-            yield self._register()
-        except ConsulError as error:
-            self._say_trouble("could-not-register-liveness-check", error)
-            return
-        if self._deny_check:
-            self._lost(session, "liveness-check-unusable")
-            return
-        try:
-            agent = yield self._api.agent_self()
-        except ConsulUnavailable as error:
-            self._say_trouble("could-not-identify-agent", error)
-            return
-        except ConsulError:
-            agent = {}
-        if agent.get("Config", {}).get("NodeName") != self.node:
-            self._lost(session, "agent-changed")
-            return
-        yield self._confirm(session)
+    def _check_failed(self, end: CheckEnd) -> None:
+        if self.session_id is not None:
+            self._lost(self.session_id, end.value)
+        elif end.without_check:
+            # Nothing rests on it yet; the session will do without.
+            self._do_without_check(end)
 
     @inlineCallbacks
     def _confirm(self, session: str) -> Steps[None]:
@@ -483,95 +518,37 @@ class SessionKeeper:
         try:
             found = yield self._api.session(session, consistent=True)
         except ConsulError as error:
-            self._say_trouble("could-not-confirm-session", error)
+            self._troubles.say("could-not-confirm-session", error)
         else:
+            self._troubles.over("could-not-confirm-session")
             if found is None:
-                self._lost(session, "session-gone")
+                self._lost(session, SESSION_GONE)
         finally:
             self._confirming = False
 
-    def _say_trouble(self, event: str, error: Exception) -> None:
-        """
-        Log once for each stretch of trouble.
-        """
-        if event not in self._trouble:
-            self._trouble.add(event)
-            self._log.warning(event, session_id=self.session_id, error=str(error))
+    def _lost(self, session: str, why: str) -> None:
+        if session == self.session_id and self._why is None:
+            self._why = why
+            self._leasing.end(LeaseEnd.SESSION)
+            self._lost_wake.set()
 
     # The lease.
 
     def _begin_lease(self, renewed: float) -> None:
         assert self.session_id is not None
-        lease = Lease(
-            self._reactor.seconds,
-            self.session_id,
-            session_ttl=self._session_ttl,
-            renewed=renewed,
-            check_ttl=self._settings.failure_detection if self._checked else 0.0,
-            passed=self._passed_at,
+        self._leasing.begin(
+            Lease(
+                self._reactor.seconds,
+                self.session_id,
+                session_ttl=self._session_ttl,
+                renewed=renewed,
+                passes=None if self._check is None else self._check.passes,
+            )
         )
-        self.lease = lease
-        self._announced_ending = False
-        if lease.active:
-            self._watch_deadline()
-            self._changed()
-        else:
-            self._ended()
 
-    def _extended(self) -> None:
-        if self._announced_ending and self.lease is not None and self.lease.active:
-            self._announced_ending = False
-            self._watch_deadline()
-            self._changed()
-
-    def _watch_deadline(self) -> None:
-        assert self.lease is not None
-        left = self.lease.remaining
-        if not self._announced_ending:
-            left = max(0.0, left - self._settings.grace)
-        self._ending.set(left)
-
-    def _near_the_end(self) -> None:
-        """
-        The deadline timer fired: see how much is left now.
-        """
-        lease = self.lease
-        if lease is None:
-            return
-        if not lease.active:
-            self._ended()
-            return
-        if not self._announced_ending and lease.remaining <= self._settings.grace:
-            self._announced_ending = True
-            self._log.warning("lease-ending", remaining=round(lease.remaining, 3))
-            self._changed()
-        self._watch_deadline()
-
-    def _ended(self) -> None:
-        """
-        The lease ran out by itself.
-        """
-        assert self.lease is not None
-        reason = self.lease.ended
-        assert reason is not None
-        self._log.error(
-            "lease-over", session_id=self.lease.session_id, reason=reason.value
-        )
-        if reason is LeaseEnd.CHECK:
-            self._lost(self.lease.session_id, reason.value)
-        self._changed()
-
-    def _lost(self, session: str, why: str) -> None:
-        if session == self.session_id and self._why is None:
-            self._why = why
-            self._end_lease(LeaseEnd.SESSION)
-            self._over.set()
-
-    def _end_lease(self, reason: LeaseEnd) -> None:
-        self._ending.cancel()
-        if self.lease is not None and self.lease.active:
-            self.lease.end(reason)
-            self._changed()
+    def _ran_out(self, reason: LeaseEnd) -> None:
+        if reason is LeaseEnd.CHECK and self.session_id is not None:
+            self._lost(self.session_id, reason.value)
 
 
 def service_for(

@@ -20,7 +20,9 @@ does.  No clock of another machine is read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import TypeVar
 
 from attrs import frozen
 from twisted.internet.defer import inlineCallbacks
@@ -28,15 +30,22 @@ from twisted.internet.defer import inlineCallbacks
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import CheckState
-from .errors import AccessDenied
+from .errors import ConsulError
+
+_T = TypeVar("_T")
 
 #: Clocks of two machines may run apart by a percent each.
 CLOCK_RATE_MARGIN = 1.02
 
-#: How many sessions that are over are remembered at most.
+#: How many sessions that are gone are remembered at most.
 REMEMBERED = 10_000
 
+#: The TTLs Consul takes, in seconds.  A record that names another one is not
+#: ours, and must neither hasten a successor nor hold it up for ever.
+SHORTEST_TTL, LONGEST_TTL = 10.0, 86_400.0
+
 _TIMER_FIRED = "TTL expired"
+_SESSION_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @frozen
@@ -87,17 +96,18 @@ class Succession:
         session = predecessor.session
         if session in self._over:
             return True
-        found = yield self._api.session(session, consistent=True)
-        if found is not None:
-            self._first_gone.pop(session, None)
-            return False
-        first = self._first_gone.setdefault(session, self._now())
-        wait = (predecessor.ttl or self._session_ttl) * CLOCK_RATE_MARGIN
-        over = self._now() >= first + wait
-        if not over and predecessor.check:
+        # What is no session's id names none: it is as good as gone.
+        if _SESSION_ID.fullmatch(session):
+            found = yield self._api.session(session, consistent=True)
+            if found is not None:
+                self._first_gone.pop(session, None)
+                return False
+        over = self._waited(session, predecessor.ttl or self._session_ttl)
+        if not over and predecessor.check and predecessor.node:
             over = yield self._timer_fired(predecessor)
         if over:
-            self._remember(session)
+            self._first_gone.pop(session, None)
+            _remember(self._over, session, None)
         return over
 
     def waited(self, name: str) -> bool:
@@ -105,14 +115,14 @@ class Succession:
         Whether one session TTL has passed since this was first asked of
         ``name``: for a predecessor whose record does not say who it was.
         """
-        first = self._first_gone.setdefault(name, self._now())
-        return self._now() >= first + self._session_ttl * CLOCK_RATE_MARGIN
+        return self._waited(name, self._session_ttl)
 
-    def _remember(self, session: str) -> None:
-        self._first_gone.pop(session, None)
-        self._over[session] = None
-        while len(self._over) > REMEMBERED:
-            del self._over[next(iter(self._over))]
+    def _waited(self, name: str, ttl: float) -> bool:
+        now = self._now()
+        if name not in self._first_gone:
+            _remember(self._first_gone, name, now)
+        wait = min(max(ttl, SHORTEST_TTL), LONGEST_TTL) * CLOCK_RATE_MARGIN
+        return now >= self._first_gone[name] + wait
 
     @inlineCallbacks
     def _timer_fired(self, predecessor: Predecessor) -> Steps[bool]:
@@ -120,8 +130,11 @@ class Succession:
             checks: tuple[CheckState, ...] = yield self._api.node_checks(
                 predecessor.node, consistent=True
             )
-        except AccessDenied:
-            # Without node:read the wait is all there is.
+        except ConsulError as error:
+            if error.retryable:
+                raise
+            # Without node:read, and for a node that cannot be one, the wait
+            # is all there is.
             return False
         return any(
             check.check_id == predecessor.check
@@ -129,3 +142,9 @@ class Succession:
             and check.output.startswith(_TIMER_FIRED)
             for check in checks
         )
+
+
+def _remember(known: dict[str, _T], name: str, value: _T) -> None:
+    known[name] = value
+    while len(known) > REMEMBERED:
+        del known[next(iter(known))]
