@@ -107,6 +107,13 @@ class Connection(Protocol):
         assert self.transport is not None
         self.transport.write(data)
 
+    def deaf(self) -> None:
+        """
+        Read no more.
+        """
+        transport: Any = self.transport
+        transport.pauseProducing()
+
     def close(self) -> None:
         """
         Close after what was sent.

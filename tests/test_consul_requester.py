@@ -482,6 +482,26 @@ class SeveralAgentsTests(SynchronousTestCase):
 
         self.assertEqual(requester.address, "two")
 
+    def test_late_failure(self) -> None:
+        """
+        The failure of an agent that was left already says nothing about the
+        one requests go to by then.
+        """
+        late: Deferred[Response] = Deferred()
+        requester = Requester(
+            [
+                ScriptedTransport(late, NotConnected("refused"), name="one"),
+                ScriptedTransport(NotConnected("refused"), name="two"),
+                ScriptedTransport(name="three"),
+            ]
+        )
+        self.ask(requester, 3)
+        self.assertEqual(requester.address, "three")
+
+        late.errback(NotConnected("reset"))
+
+        self.assertEqual(requester.address, "three")
+
     def test_alone(self) -> None:
         """
         With one agent there is nothing to switch to and nothing to say.
@@ -626,7 +646,7 @@ class ApiTests(SynchronousTestCase):
             [1],
             [{"Value": "x"}],
             [{"Key": "a", "Value": "%"}],
-            [{"Key": "a", "Flags": "many"}],
+            [{"Key": "a", "ModifyIndex": "many"}],
             [None],
         ):
             self.failureResultOf(self.api(ok(data, 9)).list("a"), ConsulUnavailable)

@@ -17,14 +17,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from twisted.internet import reactor as _reactor
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import CancelledError, inlineCallbacks
 from twisted.internet.interfaces import (
     IHostnameResolver,
     IHostResolution,
     IResolutionReceiver,
 )
 from twisted.internet.ssl import Certificate, CertificateOptions, PrivateCertificate
-from twisted.internet.task import Clock
+from twisted.internet.task import Clock, deferLater
+from twisted.internet.tcp import Client
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
@@ -262,6 +263,30 @@ class TLSTests(TestCase):
 
         self.assertIn("within 0.5 s", str(error))
         yield server.when_empty()
+
+    @inlineCallbacks
+    def test_cancel_under_a_deaf_agent(self) -> Steps[None]:
+        """
+        A request given up within its answer leaves no connection open, though
+        the agent does not return the farewell of TLS.
+        """
+
+        def handler(connection: Connection, *_: Any) -> None:
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")
+            deferLater(reactor, 0.05, connection.deaf)
+
+        server, number = self.serve()
+        server.handler = handler
+        request = self.transport(number).request(GET)
+        yield deferLater(reactor, 0.2)
+
+        request.cancel()
+
+        self.failureResultOf(request, CancelledError)
+        yield deferLater(reactor, 0.05)
+        self.assertEqual([r for r in reactor.getReaders() if isinstance(r, Client)], [])
+        for connection in server.open:
+            connection.reset()
 
     @inlineCallbacks
     def test_plain_server(self) -> Steps[None]:

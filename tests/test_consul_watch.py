@@ -245,7 +245,7 @@ class WatchTests(SynchronousTestCase):
         self.watch.start()
         for _ in range(2):
             self.answer(ConsulUnavailable("gone"))
-            self.clock.advance(REFILL_SECONDS)
+            self.clock.advance(RETRY_STEPS[0])
             self.answer(Reading(5))
             self.clock.advance(WAIT)
 
@@ -450,6 +450,26 @@ class WatchTests(SynchronousTestCase):
         self.assertIsNone(self.successResultOf(stopped[0]))
         self.assertIsNone(self.successResultOf(started))
         self.assertEqual(len(self.reads), 1)
+
+    def test_stop_from_a_failure(self) -> None:
+        """
+        It may be stopped by what it tells of a failure, and does not first
+        wait.
+        """
+        stopped: list[Deferred[None]] = []
+        watch: Watch[Any] = Watch(
+            self.clock,
+            self.read,
+            self.changes.append,
+            name="k",
+            wait=WAIT,
+            random=lambda: 1.0,
+            failed=lambda error: stopped.append(watch.stop()),
+        )
+        watch.start()
+        self.answer(ConsulUnavailable("gone"))
+
+        self.assertIsNone(self.successResultOf(stopped[0]))
 
     def test_start_again(self) -> None:
         """
