@@ -45,13 +45,14 @@ class Entry(NamedTuple):
 
         :raises KeyError, TypeError, ValueError: when it is not such a row.
         """
-        key, value, index = row["Key"], row.get("Value"), row.get("ModifyIndex", 0)
-        if type(key) is not str or type(index) is not int:
-            raise TypeError(f"{key!r}, {index!r} are not a key and its index")
+        key, value = row["Key"], row.get("Value")
+        index, flags = row.get("ModifyIndex", 0), row.get("Flags", 0)
+        if type(key) is not str or type(index) is not int or type(flags) is not int:
+            raise TypeError(f"{key!r}: an index or flags that are no number")
         return cls(
             key,
             a2b_base64(value, strict_mode=True) if value else b"",
-            row.get("Flags", 0),
+            flags,
             row.get("CreateIndex", 0),
             index,
             row.get("LockIndex", 0),
