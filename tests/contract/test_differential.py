@@ -102,6 +102,8 @@ class _Run:
             text = json.dumps(found, sort_keys=True)
         text = re.sub(r'(Index": )(\d+)', self._mark, text)
         text = re.sub(r"(modify index )(\d+) != (\d+)", r"\1@\2 != @\3", text)
+        if "x-consul-index" in answer.headers:
+            text += f" @{answer.index}"
         self._seen.append(f"{what} -> {answer.status} {text}")
 
     @staticmethod
@@ -199,7 +201,7 @@ class DifferentialTests(TestCase):
     def test_same_answers(self) -> Steps[None]:
         """
         4.1 to 4.3: to the same requests both give the same statuses, texts,
-        entries and order of indexes.
+        entries and order of indexes, those of empty reads included.
         """
         for seed in _SEEDS:
             embedded: list[str] = yield self._history(MemoryBackend, seed)
