@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.embedded.durations import parse_duration
 
-from .support.embedded import Embedded
+from .support.consul_on_clock import Embedded
 
 _NO_UUID = "failed session lookup: index error: UUID must be 36 characters"
 

@@ -11,7 +11,7 @@ from zope.interface.verify import verifyObject
 from voltha_coord.consul.transport import ITransport, Request, Response
 from voltha_coord.errors import ConsulUnavailable, RequestTimedOut
 
-from .support.embedded import Embedded
+from .support.consul_on_clock import Embedded
 
 _WRITE = Request("PUT", "/v1/kv/a", body=b"v", deadline=5.0)
 _READ = Request("GET", "/v1/kv/a", deadline=5.0)

@@ -17,7 +17,7 @@ from voltha_coord.embedded.registry import (
 )
 from voltha_coord.errors import ConsulUnavailable
 
-from .support.embedded import Embedded
+from .support.consul_on_clock import Embedded
 
 
 class SessionLeverTests(SynchronousTestCase):
