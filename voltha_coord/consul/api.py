@@ -44,7 +44,7 @@ from .rows import (
     service_body,
     session_body,
     session_info,
-    txn_entry,
+    txn_entries,
 )
 from .shapes import record_of, rows_of, shaped, text_of, truth
 from .transport import Lane, Request, Response
@@ -302,7 +302,7 @@ class ConsulApi:
         self._expect(response)
         return shaped(
             response,
-            lambda data: tuple([txn_entry(row) for row in data["Results"] or ()]),
+            lambda data: txn_entries(data["Results"]),
         )
 
     # -- Sessions -----------------------------------------------------------

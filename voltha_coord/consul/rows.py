@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from .._collector import collector_resting
 from .durations import from_go, from_json, to_go
 from .model import CheckState, Entry, ServiceSpec, SessionInfo, SessionSpec
 
@@ -19,14 +20,18 @@ def entries_of(rows: Any) -> tuple[Entry, ...]:
     """
     Read the rows of a KV answer.
     """
-    return tuple(map(Entry.from_json, rows or ()))
+    rows = rows or ()
+    with collector_resting(len(rows)):
+        return tuple(map(Entry.from_json, rows))
 
 
-def txn_entry(row: Mapping[str, Any]) -> Entry:
+def txn_entries(rows: Any) -> tuple[Entry, ...]:
     """
-    Read one result of a transaction.  Writes come back without their value.
+    Read the results of a transaction.  Writes come back without their value.
     """
-    return Entry.from_json(row["KV"])
+    rows = rows or ()
+    with collector_resting(len(rows)):
+        return tuple([Entry.from_json(row["KV"]) for row in rows])
 
 
 def _names(rows: Any) -> tuple[str, ...]:
