@@ -94,6 +94,16 @@ class WordsTests(SynchronousTestCase):
             [(409, "Must provide key"), (409, "missing session"), (409, _NO_UUID)],
         )
 
+    def test_nul_in_a_key(self) -> None:
+        """
+        A key with a NUL, which no path can hold, is a bad request: the
+        real Consul takes it, and this one does not.
+        """
+        operation = {"KV": {"Verb": "set", "Key": "a\x00b"}}
+        answer = Embedded().ask("PUT", "txn", [operation])
+
+        self.assertEqual(answer.status, 400)
+
     def test_options(self) -> None:
         """
         OPTIONS tells the methods of an endpoint.

@@ -208,6 +208,9 @@ def _parse_operation(row: object) -> list[Operation]:
     if outer.raw("KV") is None:
         return []
     fields = Fields(outer.raw("KV"), _PREFIX)
+    if "\x00" in fields.text("Key"):
+        # The tree ends its keys with one; no path can hold one either.
+        raise Problem(400, f"{_PREFIX}: a key cannot hold a NUL")
     try:
         value = base64.b64decode(fields.text("Value"), validate=True)
     except binascii.Error:
