@@ -3,8 +3,8 @@ Taking office, and leaving it: what the election does to the term record.
 
 Whoever holds the leader key may take office once whoever led before may be
 succeeded (see :mod:`~voltha_coord.succession`): one transaction, behind the
-key as it was acquired, writes the term record.  Whoever leads no more says so there, so that a
-successor need not wait.
+key as it was acquired, writes the term record.  Whoever leads no more says so
+there, so that a successor need not wait.
 
 # Note [Named without knowing it]
 

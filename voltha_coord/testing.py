@@ -18,6 +18,7 @@ transport, nothing listens, nothing sleeps::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -37,6 +38,9 @@ from .settings import Settings
 
 #: By how much the clock is advanced at a time, in seconds.
 STEP_SECONDS = 0.01
+
+#: A member that is cut off has shut down after so many half seconds.
+CLOSING_STEPS = 40
 
 
 class EmbeddedCluster:
@@ -62,7 +66,7 @@ class EmbeddedCluster:
         self.members: dict[str, Coordinator] = {}
         self._networks: dict[str, Network] = {}
         self._clocks: dict[str, _ProcessClock] = {}
-        self._crashed: list[Coordinator] = []
+        self._crashed: list[tuple[Coordinator, _ProcessClock]] = []
         self._observer = MemoryTransport(self.consul.agent("observer"), self.clock)
         self.api = ConsulApi(
             Requester([self._observer], now=self.clock.seconds), command_timeout=3600
@@ -131,6 +135,20 @@ class EmbeddedCluster:
         for clock in tuple(self._clocks.values()):
             clock.pass_time(seconds)
 
+    def until(self, condition: Callable[[], object], seconds: float = 30.0) -> float:
+        """
+        Let time pass until something is so, at most so many seconds.
+
+        :return: how many seconds that took.
+        :raises TimeoutError: when it does not come to be.
+        """
+        began = self.clock.seconds()
+        while not condition():
+            if self.clock.seconds() - began > seconds:
+                raise TimeoutError(f"not so within {seconds} s")
+            self._tick(STEP_SECONDS)
+        return self.clock.seconds() - began
+
     def result(self, deferred: Deferred[Any], seconds: float = 10.0) -> Any:
         """
         Let time pass until a Deferred fires, at most so many seconds.
@@ -154,10 +172,10 @@ class EmbeddedCluster:
         Let a member's process end without a word, as SIGKILL does.
         """
         name = self._name(member)
-        del self._clocks[name]
         self._networks.pop(name).partition()
-        # Kept, so that no generator of a dead process is closed and acts.
-        self._crashed.append(self.members.pop(name))
+        # Kept until the end, so that nothing of a dead process is finalized and
+        # acts, or says something, in the middle of a test.
+        self._crashed.append((self.members.pop(name), self._clocks.pop(name)))
 
     def pause(self, member: Coordinator) -> None:
         """
@@ -245,10 +263,14 @@ class EmbeddedCluster:
 
     def close(self) -> None:
         """
-        End everything, without shutting anything down in order.
+        End everything.  Consul learns nothing of it.
         """
         for member in tuple(self.members.values()):
             self.crash(member)
+        while self._crashed:
+            member, clock = self._crashed.pop()
+            member.shutdown()
+            clock.pump([0.5] * CLOSING_STEPS)
 
 
 class _ProcessClock(Clock):

@@ -1,109 +1,112 @@
 """
-The embedded Consul on a clock, with requests in few words, for unit tests.
+What tests of whole members have in common: a cluster in memory, and its log.
 """
 
 from __future__ import annotations
 
-import json
-import random
+from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
-from twisted.python.failure import Failure
+from structlog.testing import capture_logs
+from twisted.trial.unittest import SynchronousTestCase
 
-from voltha_coord.consul.transport import Request, Response
-from voltha_coord.embedded.memory import MemoryTransport
-from voltha_coord.embedded.state import Agent, ConsulState
+from voltha_coord.consul.transport import Request
+from voltha_coord.coordinator import Coordinator
+from voltha_coord.settings import Settings
+from voltha_coord.testing import EmbeddedCluster
 
 
-class Embedded:
+class ClusterTestCase(SynchronousTestCase):
     """
-    An embedded Consul with one agent, on a clock of its own.
+    Has a cluster without members, and remembers what is logged.
+
+    :ivar cluster: the cluster.
+    :ivar logs: what was logged, oldest first.
     """
 
-    def __init__(self, seed: int = 0) -> None:
-        self.clock = Clock()
-        self.state = ConsulState(self.clock, random.Random(seed))
-        self.agent: Agent = self.state.agent("node-1")
-        self.transport = MemoryTransport(self.agent, self.clock)
+    settings: Settings | None = None
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        body: object = b"",
-        deadline: float = 1000.0,
-        agent: Agent | None = None,
-        **params: object,
-    ) -> Deferred[Response]:
+    def setUp(self) -> None:
         """
-        Make a request; a parameter that is ``True`` is a bare flag.
+        Make the cluster.
         """
-        if not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-        query = tuple((k, None if v is True else str(v)) for k, v in params.items())
-        transport = (
-            self.transport if agent is None else MemoryTransport(agent, self.clock)
-        )
-        result = transport.request(
-            Request(method, "/v1/" + path, query, body, deadline=deadline)
-        )
-        self.clock.advance(0)
-        return result
+        capturing = capture_logs()
+        self.logs: list[Any] = capturing.__enter__()
+        self.addCleanup(capturing.__exit__, None, None, None)
+        self.cluster = EmbeddedCluster(settings=self.settings)
+        self.addCleanup(self.cluster.close)
 
-    def ask(
-        self, method: str, path: str, body: object = b"", **params: Any
-    ) -> Response:
+    def logged(self, event: str, **fields: Any) -> list[dict[str, Any]]:
         """
-        Make a request that is answered at once.
+        Give what was logged under that name, with at least these fields.
+        """
+        return [
+            entry
+            for entry in self.logs
+            if entry["event"] == event and fields.items() <= entry.items()
+        ]
 
-        :raises AssertionError: if it is not.
+    def add(self, *instance_ids: str, **kw: Any) -> list[Coordinator]:
         """
-        found: list[Response | Failure] = []
-        self.send(method, path, body, **params).addBoth(found.append)
-        assert found, f"{method} {path} is not answered"
-        (answer,) = found
-        if isinstance(answer, Failure):
-            answer.raiseException()
-        assert isinstance(answer, Response)
-        return answer
+        Add members, and wait until each is one, one leads, and their watches
+        are at rest.
+        """
+        members = [self.cluster.add(name, **kw) for name in instance_ids]
+        self.cluster.until(lambda: all(member.is_ready for member in members))
+        self.cluster.until(lambda: self.cluster.leaders)
+        self.cluster.advance(1.5)
+        return members
 
-    def json(self, method: str, path: str, body: object = b"", **params: Any) -> Any:
+    def lead(self, instance_id: str = "a", **kw: Any) -> Coordinator:
         """
-        Make a request, and give the JSON of its answer.
+        Add a member, and wait until it leads, and its watches are at rest.
         """
-        return json.loads(self.ask(method, path, body, **params).body)
+        member = self.cluster.add(instance_id, **kw)
+        self.cluster.until(lambda: member.is_leader)
+        self.cluster.advance(1.5)
+        return member
 
-    def session(self, **fields: object) -> str:
-        """
-        Create a session, bound to nothing unless the fields say so.
-        """
-        wanted = {"NodeChecks": [], "TTL": "10s", "LockDelay": 0} | fields
-        session_id = self.json("PUT", "session/create", wanted)["ID"]
-        assert isinstance(session_id, str)
-        return session_id
 
-    def alive(self, session_id: str) -> bool:
-        """
-        Whether a session exists.
-        """
-        return self.state.sessions.get(session_id) is not None
+def to(path: str, method: str = "PUT") -> Callable[[Request], bool]:
+    """
+    Give what tells requests to a path from others.
+    """
+    return lambda request: request.path == f"/v1/{path}" and request.method == method
 
-    def service(self, check_id: str = "check", **more: object) -> None:
-        """
-        Register a service with a passing TTL check of 3 s.
-        """
-        check = {"CheckID": check_id, "TTL": "3s", "Status": "passing"} | more
-        self.ask(
-            "PUT",
-            "agent/service/register",
-            {"ID": check_id, "Name": "voltha-coord", "Check": check},
+
+def writes(key: str) -> Callable[[Request], bool]:
+    """
+    Give what tells transactions that write a key, or free it, from others.
+    """
+    named = f'"{key}"'.encode()
+
+    def wanted(request: Request) -> bool:
+        return (
+            request.path == "/v1/txn"
+            and named in request.body
+            and b'"get-tree"' not in request.body
         )
 
-    def check_status(self, check_id: str = "check") -> str | None:
+    return wanted
+
+
+class Once:
+    """
+    Answers true to the first request that is wanted, and to no other.
+
+    :ivar met: how many were wanted so far.
+    """
+
+    def __init__(self, wanted: Callable[[Request], bool], times: int = 1) -> None:
+        self._wanted = wanted
+        self._times = times
+        self.met = 0
+
+    def __call__(self, request: Request) -> bool:
         """
-        Give the status of a check in the catalog.
+        Say whether it happens to this request.
         """
-        check = self.state.catalog.checks.get(("node-1", check_id))
-        return None if check is None else check.status
+        if not self._wanted(request):
+            return False
+        self.met += 1
+        return self.met <= self._times

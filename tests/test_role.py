@@ -1,0 +1,312 @@
+"""
+Tests for the machine of the role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from automat import NoTransition
+from structlog.testing import capture_logs
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from voltha_coord.role import (
+    CANDIDATE,
+    DRAINING,
+    FOLLOWER,
+    LEADER,
+    STOPPED,
+    Role,
+    RoleCore,
+    RoleMachine,
+)
+from voltha_coord.term import Term
+
+TERM = cast(Term, object())
+
+
+class TotalityTests(SynchronousTestCase):
+    """
+    The table.
+    """
+
+    def test_missing(self) -> None:
+        """
+        What is not declared is exactly what cannot happen.
+        """
+        machine = RoleMachine.__automat_automaton__
+        declared = {
+            (state.name, input) for state, input, _, _ in machine.allTransitions()
+        }
+        states = {state.name for state in machine.states()}
+        inputs = set(machine.inputAlphabet())
+        missing = {(s, i) for s in states for i in inputs} - declared
+
+        self.assertEqual(len(states), 7)
+        self.assertEqual(len(inputs), 7)
+        self.assertEqual(
+            missing,
+            {
+                # No leader is being put to rest.
+                ("candidate", "_halted"),
+                ("follower", "_halted"),
+                ("leading", "_halted"),
+                ("draining", "_halted"),
+                # No term begins while one lasts, or its leader is not at rest,
+                # or none is to begin any more.
+                ("leading", "elected"),
+                ("resigning", "elected"),
+                ("handing_over", "elected"),
+                ("draining", "elected"),
+                ("stopped", "elected"),
+                # Nobody stops without having drained.
+                ("candidate", "stop"),
+                ("follower", "stop"),
+                ("leading", "stop"),
+                ("resigning", "stop"),
+            },
+        )
+
+    def test_undeclared_raises(self) -> None:
+        """
+        What is not declared raises, and changes nothing.
+        """
+        core = RoleCore(lambda term: lambda: None, lambda name: None, lambda: None)
+        role = RoleMachine(core)
+
+        with self.assertRaises(NoTransition):
+            role.stop()
+
+        self.assertEqual(core.name, CANDIDATE)
+
+
+class RoleTests(SynchronousTestCase):
+    """
+    What follows from what happens.
+    """
+
+    def setUp(self) -> None:
+        """
+        Have a candidate whose leaders are slow to come to rest.
+        """
+        self.said: list[Any] = []
+        self.resting: Deferred[None] | None = Deferred()
+        self.core = RoleCore(
+            self.make_leader,
+            lambda name: self.said.append(name),
+            lambda: self.said.append("settled"),
+        )
+        self.role: Role = RoleMachine(self.core)
+
+    def make_leader(self, term: Term) -> Callable[[], Deferred[None] | None]:
+        """
+        Begin to lead.
+        """
+        self.said.append(("make", term))
+
+        def halt() -> Deferred[None] | None:
+            self.said.append("halt")
+            return self.resting
+
+        return halt
+
+    def go(self, *inputs: str) -> None:
+        """
+        Let things happen; forget what was said of them.
+        """
+        for name in inputs:
+            if name == "elected":
+                self.role.elected(TERM)
+            else:
+                getattr(self.role, name)()
+        self.said.clear()
+
+    def test_begins(self) -> None:
+        """
+        A member begins as a candidate.
+        """
+        self.assertEqual(self.core.name, CANDIDATE)
+
+    def test_follows(self) -> None:
+        """
+        A candidate that knows a leader follows it, and says so once.
+        """
+        self.role.leader_known()
+        self.role.leader_known()
+
+        self.assertEqual(self.said, [FOLLOWER])
+
+    def test_stands(self) -> None:
+        """
+        A follower that knows of no leader is a candidate.
+        """
+        self.go("leader_known")
+
+        self.role.leaderless()
+        self.role.leaderless()
+
+        self.assertEqual(self.said, [CANDIDATE])
+
+    def test_leads(self) -> None:
+        """
+        The elected makes a leader and is one, from both roles.
+        """
+        for before in ([], ["leader_known"]):
+            self.setUp()
+            self.go(*before)
+
+            self.role.elected(TERM)
+
+            self.assertEqual(self.said, [("make", TERM), LEADER])
+
+    def test_leading_goes_on(self) -> None:
+        """
+        What is seen of the leader key while leading changes nothing: the
+        election says when the term is over.
+        """
+        self.go("elected")
+
+        self.role.leader_known()
+        self.role.leaderless()
+
+        self.assertEqual((self.said, self.core.name), ([], LEADER))
+
+    def test_deposed(self) -> None:
+        """
+        The deposed is a candidate at once, before its leader is halted; no
+        term may begin before that is at rest (field reports 47, 56).
+        """
+        self.go("elected")
+
+        self.role.deposed()
+
+        self.assertEqual(self.said, [CANDIDATE, "halt"])
+        self.assertTrue(self.core.halting)
+
+    def test_at_rest(self) -> None:
+        """
+        Once the leader is at rest the member stands again, and says so.
+        """
+        self.go("elected", "deposed")
+
+        assert self.resting is not None
+        self.resting.callback(None)
+
+        self.assertEqual(self.said, ["settled"])
+        self.assertFalse(self.core.halting)
+        self.role.leader_known()
+        self.assertEqual(self.core.name, FOLLOWER)
+
+    def test_halts_at_once(self) -> None:
+        """
+        A leader that halts without a Deferred is at rest at once.
+        """
+        self.resting = None
+        self.go("elected")
+
+        self.role.deposed()
+
+        self.assertEqual(self.said, [CANDIDATE, "halt", "settled"])
+
+    def test_halt_fails(self) -> None:
+        """
+        A leader that fails to halt is logged, and counts as at rest.
+        """
+        self.go("elected", "deposed")
+
+        assert self.resting is not None
+        with capture_logs() as logs:
+            self.resting.errback(ValueError("stuck"))
+
+        self.assertEqual(self.said, ["settled"])
+        self.assertEqual([one["event"] for one in logs], ["leader-not-halted"])
+
+    def test_deposed_twice(self) -> None:
+        """
+        Being told of a term's end again changes nothing, in any role.
+        """
+        for before in ([], ["leader_known"], ["elected", "deposed"], ["drain"]):
+            self.setUp()
+            self.go(*before)
+            name = self.core.name
+
+            self.role.deposed()
+
+            self.assertEqual((self.said, self.core.name), ([], name), before)
+
+    def test_drains(self) -> None:
+        """
+        Who neither leads nor has led drains at once.
+        """
+        for before in ([], ["leader_known"]):
+            self.setUp()
+            self.go(*before)
+
+            self.role.drain()
+            self.role.drain()
+
+            self.assertEqual(self.said, [DRAINING])
+
+    def test_drains_while_leading(self) -> None:
+        """
+        A leader on its way out is halted first.
+        """
+        self.go("elected")
+
+        self.role.drain()
+
+        self.assertEqual(self.said, [DRAINING, "halt"])
+        self.assertTrue(self.core.halting)
+        assert self.resting is not None
+        self.resting.callback(None)
+        self.assertFalse(self.core.halting)
+        self.assertEqual(self.said, [DRAINING, "halt", "settled"])
+
+    def test_drains_while_halting(self) -> None:
+        """
+        A deposed leader that is halting is not halted again on the way out.
+        """
+        self.go("elected", "deposed")
+
+        self.role.drain()
+        assert self.resting is not None
+        self.resting.callback(None)
+
+        self.assertEqual(self.said, [DRAINING, "settled"])
+
+    def test_never_again(self) -> None:
+        """
+        Who drains is no candidate and no follower any more.
+        """
+        self.go("drain")
+
+        self.role.leader_known()
+        self.role.leaderless()
+
+        self.assertEqual((self.said, self.core.name), ([], DRAINING))
+
+    def test_stops(self) -> None:
+        """
+        Who has given everything back has stopped, and says so once.
+        """
+        self.go("drain")
+
+        self.role.stop()
+        self.role.stop()
+
+        self.assertEqual(self.said, [STOPPED])
+
+    def test_stops_while_halting(self) -> None:
+        """
+        A leader that never comes to rest keeps nobody from stopping; one that
+        does so afterwards is no surprise (field report 48).
+        """
+        self.go("elected", "drain")
+
+        self.role.stop()
+        assert self.resting is not None
+        self.resting.callback(None)
+
+        self.assertEqual((self.said, self.core.name), ([STOPPED], STOPPED))
