@@ -3,7 +3,8 @@ Keys that a session holds: how they are acquired, and how they are given back.
 
 Through transactions and not through ``?acquire=``: a transaction says whether
 another session or a lock-delay stands in the way, and answers with the
-ModifyIndex of the acquisition.
+ModifyIndex of the acquisition.  It also says that it is not allowed as if it
+were refused; here that is an :class:`AccessDenied` as everywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from twisted.internet.defer import inlineCallbacks
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import Entry, Op
-from .errors import ConsulUnavailable, InvalidSession, TransactionRefused
+from .consul.transport import Lane
+from .errors import (
+    AccessDenied,
+    ConsulUnavailable,
+    InvalidSession,
+    TransactionRefused,
+)
 
 #: Between two attempts while a lock-delay stands in the way, in seconds.
 LOCK_DELAY_RETRY = 0.1
@@ -64,6 +71,7 @@ def acquire(api: ConsulApi, key: str, value: bytes, session: str) -> Steps[Acqui
     try:
         results: tuple[Entry, ...] = yield api.txn((Op.lock(key, value, session),))
     except TransactionRefused as refused:
+        _refuse_denial(refused)
         if refused.session_invalid:
             raise InvalidSession(str(refused)) from refused
         if refused.lock_delayed:
@@ -87,7 +95,15 @@ def release(api: ConsulApi, key: str, session: str) -> Steps[bool]:
         with :class:`ConsulError`.
     """
     try:
-        yield api.txn((Op.check_session(key, session), Op.delete(key)))
-    except TransactionRefused:
+        yield api.txn(
+            (Op.check_session(key, session), Op.delete(key)), lane=Lane.SESSION
+        )
+    except TransactionRefused as refused:
+        _refuse_denial(refused)
         return False
     return True
+
+
+def _refuse_denial(refused: TransactionRefused) -> None:
+    if any("permission denied" in r.what.lower() for r in refused.refusals):
+        raise AccessDenied(str(refused)) from refused
