@@ -267,8 +267,9 @@ class Leader:
         backoff = Backoff(self._random)
         while self._term.active:
             try:
-                yield self._step()
-                backoff.clear()
+                passed: bool = yield self._step()
+                if passed:
+                    backoff.clear()
             except CancelledError:
                 raise
             except LeaseOverError:
@@ -291,16 +292,18 @@ class Leader:
                 self._due = self._latest = self._not_before
 
     @inlineCallbacks
-    def _step(self) -> Steps[None]:
+    def _step(self) -> Steps[bool]:
         """
         Make the pass that is due, or wait for one to be.
+
+        :return: a Deferred that fires with whether it was made.
         """
         now = self._reactor.seconds()
         resync = self._consistent_at + self._settings.resync_interval
         due = max(min(self._due, resync), self._not_before)
         if now >= due:
             yield self._pass(consistent=now >= resync)
-            return
+            return True
         wait = due - now
         if self._waiting:
             wait = min(wait, PREDECESSOR_RETRY * (0.5 + self._random()))
@@ -310,7 +313,8 @@ class Leader:
             if over:
                 self._waiting = ()
                 self._due = self._reactor.seconds()
-                return
+                break
+        return False
 
     # A pass.
 

@@ -136,8 +136,9 @@ class RunningItems:
         Start an item; when that fails, again later.
         """
         self.items[item.item.id] = item
+        if item.state != FAILED:
+            item.since = self._wall_clock()
         item.state = STARTING
-        item.since = self._wall_clock()
         self._tasks.spawn("start-work", self._start_one, item)
 
     @inlineCallbacks
@@ -151,6 +152,8 @@ class RunningItems:
                 self._could_not_start(item, error)
         else:
             if item.state == STARTING:
+                if item.error:
+                    item.since = self._wall_clock()
                 if item.error or item.report_index:
                     self._attend()
                 item.state, item.error = RUNNING, ""

@@ -201,15 +201,29 @@ class Worker:
         yield self._tasks.stop()
         self._running.stop_all_but(None, release=True)
         try:
-            while self._running.items:
-                yield self._give_back()
-                if self._running.items:
-                    yield self._wake.wait()
+            yield self._give_everything_back()
+        except CancelledError:
+            yield self._end()
+            raise
+        yield self._end()
+
+    @inlineCallbacks
+    def _end(self) -> Steps[None]:
+        yield self._running.give_up()
+        yield self._reports.stop()
+
+    @inlineCallbacks
+    def _give_everything_back(self) -> Steps[None]:
+        """
+        Release what stops, until everything has.
+        """
+        while self._running.items:
             yield self._give_back()
+            if self._running.items:
+                yield self._wake.wait()
+        yield self._give_back()
+        if self._unsure or self._former:
             yield self._give_back_unknown()
-        finally:
-            yield self._running.give_up()
-            yield self._reports.stop()
 
     @inlineCallbacks
     def _give_back(self) -> Steps[None]:
@@ -231,8 +245,6 @@ class Worker:
         """
         Release what we may own without knowing; see Note [Taking stock].
         """
-        if self._stock_of is not None and not self._unsure and not self._former:
-            return
         try:
             records: dict[str, OwnRecord] = yield self._ownership.records()
         except ConsulError as error:
@@ -381,12 +393,9 @@ class Worker:
         """
         Compare the owner records in our name with what runs here.
         """
+        self._unsure = True
+        records: dict[str, OwnRecord] = yield self._ownership.records()
         self._unsure = False
-        try:
-            records: dict[str, OwnRecord] = yield self._ownership.records()
-        except ConsulError:
-            self._unsure = True
-            raise
         self._stock_of = lease
         for work, item in tuple(self._running.items.items()):
             found = records.pop(work, None)
