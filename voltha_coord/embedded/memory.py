@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from ..consul.transport import ITransport, Request, Response
+from ..consul.transport import ITransport, NotConnected, Request, Response
 from ..errors import ConsulUnavailable, RequestTimedOut
 
 
@@ -132,7 +132,7 @@ class _Exchange:
         self._moving = self._clock.callLater(seconds, step)
 
     def _refuse(self) -> None:
-        self.fail(ConsulUnavailable("embedded Consul: connection refused"))
+        self.fail(NotConnected("embedded Consul: connection refused"))
 
     def _pass(self) -> None:
         if not self._network.loses_request(self._request):
