@@ -204,7 +204,7 @@ class Liveness:
             if self._stopped:
                 return
             if self._doubted:
-                yield self._settle_doubt()
+                yield self._settle_doubt(sent)
             elif self.holds():
                 self.passes.note(sent)
                 self._passed()
@@ -226,6 +226,7 @@ class Liveness:
             return
         self._doubted = True
         self._mending = True
+        sent = self._reactor.seconds()
         try:
             yield self._api.register_service(self.service)
         except AccessDenied:
@@ -236,28 +237,30 @@ class Liveness:
             self._proven = False
             self._registered_at = self._reactor.seconds()
             if self.holds():
-                yield self._ask()
+                yield self._ask(sent)
         finally:
             self._mending = False
 
     @inlineCallbacks
-    def _settle_doubt(self) -> Steps[None]:
+    def _settle_doubt(self, sent: float) -> Steps[None]:
         """
         Ask again what was not answered when the check was registered anew.
+
+        :param sent: when the pass was sent that counts if all is well.
         """
         if self._mending:
             return
         self._mending = True
         try:
-            yield self._ask()
+            yield self._ask(sent)
         finally:
             self._mending = False
 
     @inlineCallbacks
-    def _ask(self) -> Steps[None]:
+    def _ask(self, sent: float) -> Steps[None]:
         """
         Ask whether this agent is the session's node, and whether the session
-        has survived.
+        has survived: then what was sent at that time extends the lease.
         """
         assert self._session is not None
         try:
@@ -277,6 +280,8 @@ class Liveness:
         elif self.holds():
             self._doubted = False
             self._troubles.over("liveness-check-lost", "could-not-confirm-session")
+            self.passes.note(sent)
+            self._passed()
 
     @inlineCallbacks
     def _same_agent(self, node: str) -> Steps[bool | None]:

@@ -1,0 +1,124 @@
+"""
+Tests for how it stands with Consul.
+"""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.support.keeping import RecordingLog
+from voltha_coord.events import Connection, ConnectionChanged, Event
+from voltha_coord.link import Link
+
+CONNECTED, SUSPENDED, LOST = (
+    Connection.CONNECTED,
+    Connection.SUSPENDED,
+    Connection.LOST,
+)
+
+
+class LinkTests(SynchronousTestCase):
+    """
+    What is made of the outcomes of requests.
+    """
+
+    def setUp(self) -> None:
+        """
+        Make one.
+        """
+        self.now = 100.0
+        self.leased = False
+        self.told: list[Event] = []
+        self.log = RecordingLog()
+        self.link = Link(
+            lambda: self.now, lambda: self.leased, self.told.append, self.log
+        )
+
+    def connect(self) -> None:
+        """
+        Get an answer, and a lease.
+        """
+        self.link.ended(True)
+        self.leased = True
+        self.link.lease_changed()
+        self.told.clear()
+
+    def test_suspended_until_the_first_answer(self) -> None:
+        """
+        Before Consul ever answered nothing is lost, and there is no age.
+        """
+        self.link.ended(False)
+
+        self.assertIs(self.link.connection, SUSPENDED)
+        self.assertIsNone(self.link.last_answer_age)
+        self.assertEqual(self.link.unanswered, 1)
+        self.assertEqual(self.told, [])
+
+    def test_connected_by_an_answer(self) -> None:
+        """
+        An answer connects, is told once, and has an age.
+        """
+        self.link.ended(True)
+        self.now += 2.0
+        self.link.ended(True)
+        self.now += 0.5
+
+        self.assertEqual(self.told, [ConnectionChanged(CONNECTED, SUSPENDED)])
+        self.assertEqual(self.link.last_answer_age, 0.5)
+
+    def test_suspended_while_there_is_a_lease(self) -> None:
+        """
+        Requests that go unanswered suspend it; without a lease it is lost.
+        """
+        self.connect()
+        self.link.ended(False)
+        self.assertIs(self.link.connection, SUSPENDED)
+
+        self.leased = False
+        self.link.lease_changed()
+
+        self.assertEqual(
+            self.told,
+            [
+                ConnectionChanged(SUSPENDED, CONNECTED),
+                ConnectionChanged(LOST, SUSPENDED),
+            ],
+        )
+
+    def test_lost_at_once_without_a_lease(self) -> None:
+        """
+        Without a lease the first unanswered request loses it.
+        """
+        self.connect()
+        self.leased = False
+
+        self.link.ended(False)
+
+        self.assertEqual(self.told, [ConnectionChanged(LOST, CONNECTED)])
+
+    def test_end_of_a_lease_while_connected(self) -> None:
+        """
+        A lease that ends while Consul answers is no loss of the connection.
+        """
+        self.connect()
+        self.leased = False
+
+        self.link.lease_changed()
+
+        self.assertEqual(self.told, [])
+
+    def test_says_after_how_many_it_came_back(self) -> None:
+        """
+        The original's line says how many requests went unanswered.
+        """
+        self.connect()
+        for _ in range(3):
+            self.link.ended(False)
+        self.assertEqual(self.link.unanswered, 3)
+
+        self.link.ended(True)
+        self.link.ended(True)
+
+        self.assertEqual(self.log.of("reconnected-to-consul"), [{"after_retries": 3}])
+        self.assertEqual(self.link.unanswered, 0)
+        self.assertIs(self.link.connection, CONNECTED)
