@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.support.recording import RecordedConsul
 from tests.support.working import operations
 from voltha_coord.consul.model import Entry, Op, SessionSpec
-from voltha_coord.errors import InvalidSession
+from voltha_coord.errors import AccessDenied, InvalidSession
 from voltha_coord.keys import Keys
 from voltha_coord.lease import Lease
 from voltha_coord.ownership import (
@@ -301,6 +301,19 @@ class OwnershipTests(SynchronousTestCase):
         self.assertEqual(sorted(found), ["w1", "w6"])
         self.assertEqual(found["w1"].index, mine)
         self.assertEqual(list(looked), ["w1"])
+
+    def test_denied_records(self) -> None:
+        """
+        Owner records that may not be read are not taken for none (V15).
+        """
+        self.claim(self.assign("w1"))
+
+        def denied(resource: str, name: str, access: str, token: str) -> bool:
+            return name.startswith(KEYS.owners)
+
+        self.consul.state.deny = denied
+
+        self.assertRaises(AccessDenied, self.run_, self.ownership.records())
 
     def test_read(self) -> None:
         """

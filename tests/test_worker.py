@@ -271,7 +271,7 @@ class AssignmentTests(WorkerCase):
         self.advance(40)
 
         self.assertEqual(self.workload("a"), {"w1"})
-        self.assertTrue(self.logged("assignments-denied"))
+        self.assertTrue(self.logged("assignments-not-read"))
 
     def test_all_unassigned(self) -> None:
         """

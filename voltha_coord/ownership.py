@@ -33,6 +33,7 @@ from .consul.transaction import pack
 from .errors import InvalidSession, TransactionRefused
 from .keys import Keys, is_work_id
 from .lease import Lease
+from .listing import list_again
 from .records import OwnerRecord, RecordError
 from .succession import Predecessor
 
@@ -258,9 +259,12 @@ class Ownership:
         Find the owner records in our name.
 
         :return: a Deferred that fires with them by work id, or fails with
-            :class:`ConsulError`.
+            :class:`ConsulError`; so it does when none are there because they
+            may not be read.
         """
         reading: Reading = yield self._api.list(self._keys.owners, consistent=True)
+        if not reading.entries:
+            reading = yield list_again(self._api, self._keys.owners)
         return dict(self._ours(reading.entries))
 
     @inlineCallbacks

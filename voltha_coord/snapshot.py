@@ -12,22 +12,14 @@ from twisted.internet.defer import inlineCallbacks
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import Entry, Op
-from .errors import AccessDenied, ConsulUnavailable
-from .keys import Keys, probe
+from .errors import ConsulUnavailable
+from .keys import Keys
+from .listing import refuse_denied
 from .planning.state import Snapshot
 
-#: Listings whose emptiness has consequences: they are believed only if the
-#: token may read what lies under them.
+#: Listings whose emptiness has consequences: see Note [Empty or denied] of
+#: :mod:`~voltha_coord.listing`.
 VITAL = ("members", "work", "assignments", "owners")
-
-
-class DeniedListing(AccessDenied):
-    """
-    A listing came back empty because the token may not read it.
-
-    Consul answers a denied listing like an empty one.  Only a GET of a single
-    key under it tells the two apart.
-    """
 
 
 @frozen
@@ -66,21 +58,15 @@ def take_look(
         "intent": keys.intent,
         "errors": keys.errors,
     }
-    entries: tuple[Entry, ...] = yield api.txn(
-        tuple(Op.get_tree(prefix) for prefix in prefixes.values()),
-        consistent=consistent,
-    )
-    found = _divided(entries, prefixes)
-    empty = [part for part in VITAL if not found[part]]
+    found = yield _read(api, prefixes, consistent)
+    empty = _empty(found)
     if thorough or len(empty) < len(VITAL) - 1:
-        for part in empty:
-            prefix = prefixes[part]
-            denied: bool = yield api.denied(probe(prefix))
-            if denied:
-                raise DeniedListing(
-                    f"the token may not read {prefix}: an empty listing of it means "
-                    f'nothing; grant key_prefix "{keys.prefix}/" the policy "write"'
-                )
+        while empty:
+            for part in empty:
+                yield refuse_denied(api, prefixes[part])
+            found = yield _read(api, prefixes, consistent)
+            # What has become empty only now was not asked about yet.
+            empty = _empty(found) - empty
     errors = found.pop("errors")
     return Look(Snapshot(keys=keys, now=now, **found), errors)
 
@@ -96,6 +82,21 @@ def read_snapshot(
     """
     look: Look = yield take_look(api, keys, now, consistent=consistent, thorough=True)
     return look.snapshot
+
+
+def _empty(found: Mapping[str, Sequence[Entry]]) -> set[str]:
+    return {part for part in VITAL if not found[part]}
+
+
+@inlineCallbacks
+def _read(
+    api: ConsulApi, prefixes: Mapping[str, str], consistent: bool
+) -> Steps[dict[str, tuple[Entry, ...]]]:
+    entries: tuple[Entry, ...] = yield api.txn(
+        tuple(Op.get_tree(prefix) for prefix in prefixes.values()),
+        consistent=consistent,
+    )
+    return _divided(entries, prefixes)
 
 
 def _divided(

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
+from twisted.internet.defer import CancelledError, inlineCallbacks
 from zope.interface import implementer
 
 from ._loops import Tasks, Timer, Wake
@@ -45,8 +45,9 @@ from .consul.model import Entry, Reading
 from .consul.watch import Watch
 from .errors import ConsulError, CoordinationError, InvalidSession
 from .interfaces import IRunner, IWorker
-from .keys import is_work_id, probe
+from .keys import is_work_id
 from .lease import Lease
+from .listing import list_again
 from .ownership import Claim, Claims, Ownership, OwnRecord, Release, lease_over
 from .records import OwnerRecord, WorkItem
 from .reporting import StatusWriter
@@ -65,9 +66,6 @@ FORMER_LIFE_RETRY = 0.25
 
 #: Ever new assignments hold acting on them off for so many soak times at most.
 MOST_SOAKS = 4
-
-#: Before a listing that is denied is asked for again, in seconds.
-DENIED_RETRY = 5.0
 
 
 @implementer(IWorker)
@@ -108,6 +106,7 @@ class Worker:
             name="assignments",
             wait=self._settings.watch_wait,
             random=self._random,
+            failed=self._unreadable,
         )
         self._running = RunningItems(
             self._reactor,
@@ -283,12 +282,19 @@ class Worker:
 
     # Assignments.
 
+    @inlineCallbacks
     def _read_assignments(
         self, index: int, wait: float, consistent: bool
-    ) -> Deferred[Reading]:
-        return self._api.list(
+    ) -> Steps[Reading]:
+        reading: Reading = yield self._api.list(
             self._prefix, index=index, wait=wait, consistent=consistent
         )
+        if self._assigned and not reading.entries:
+            reading = yield list_again(self._api, self._prefix)
+        return reading
+
+    def _unreadable(self, error: Exception) -> None:
+        self._log.warning("assignments-not-read", key=self._prefix, error=str(error))
 
     def _assignments_seen(self, reading: Reading) -> None:
         start = len(self._prefix)
@@ -371,11 +377,6 @@ class Worker:
         if self._stock_of is not lease or self._unsure:
             yield self._take_stock(lease)
         items = self._running.items
-        if not self._assigned and items:
-            denied: bool = yield self._api.denied(probe(self._prefix))
-            if denied:
-                self._log.error("assignments-denied", key=self._prefix)
-                return DENIED_RETRY
         for work, item in tuple(items.items()):
             if work not in self._assigned:
                 self._running.stop(item, release=True)
