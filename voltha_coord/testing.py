@@ -66,6 +66,7 @@ class EmbeddedCluster:
         self.members: dict[str, Coordinator] = {}
         self._networks: dict[str, Network] = {}
         self._clocks: dict[str, _ProcessClock] = {}
+        self._transports: dict[str, MemoryTransport] = {}
         self._crashed: list[tuple[Coordinator, _ProcessClock]] = []
         self._observer = MemoryTransport(self.consul.agent("observer"), self.clock)
         self.api = ConsulApi(
@@ -98,6 +99,8 @@ class EmbeddedCluster:
             name += "'"
         self._networks[name] = network
         self._clocks[name] = clock
+        transport = MemoryTransport(agent, clock, network)
+        self._transports[name] = transport
         kw.setdefault("settings", self.settings)
         member = coordinator_class(
             "127.0.0.1",
@@ -105,7 +108,7 @@ class EmbeddedCluster:
             instance_id,
             kw.pop("rest_port", 8880),
             reactor=clock,
-            transports=[MemoryTransport(agent, clock, network)],
+            transports=[transport],
             random=Random(self._random.random()).random,
             registry={},
             **kw,
@@ -188,6 +191,15 @@ class EmbeddedCluster:
         Let a paused process go on: everything overdue happens now.
         """
         self._clocks[self._name(member)].resume()
+
+    def left_behind(self, member: Coordinator) -> tuple[int, int]:
+        """
+        Count the timers a member has set, and the requests it has under way:
+        none of either once it has shut down.
+        """
+        name = self._name(member)
+        timers = self._clocks[name].getDelayedCalls()
+        return len(timers), self._transports[name].under_way
 
     def put_work(self, *work_ids: str, value: bytes = b"") -> None:
         """

@@ -1,0 +1,167 @@
+"""
+Tests for what a status page shows of a member.
+"""
+
+from __future__ import annotations
+
+import json
+
+from .support.embedded import ClusterTestCase
+
+
+class StatusTests(ClusterTestCase):
+    """
+    ``status()`` and ``refresh_status()``.
+    """
+
+    def test_fields(self) -> None:
+        """
+        Every field of the outer contract is there, and the whole is JSON.
+        """
+        a = self.cluster.add("a")
+
+        for _ in range(2):
+            status = a.status()
+            self.assertLessEqual(
+                {
+                    "instance_id",
+                    "role",
+                    "is_leader",
+                    "leader_id",
+                    "fencing_token",
+                    "session_id",
+                    "lease_remaining",
+                    "liveness",
+                    "members",
+                    "workload",
+                    "assigned",
+                    "errors",
+                    "consul",
+                    "app_lease",
+                    "version",
+                },
+                set(status),
+            )
+            self.assertEqual(
+                set(status["consul"]), {"address", "connection", "last_answer_age"}
+            )
+            self.assertEqual(json.loads(json.dumps(status)), status)
+            self.cluster.advance(8)
+
+    def test_leader(self) -> None:
+        """
+        A leader shows its token, its lease and its work.
+        """
+        a = self.lead()
+        self.cluster.put_work("x", "y")
+        self.cluster.advance(6)
+
+        status = self.cluster.result(a.refresh_status())
+
+        self.assertEqual(
+            (status["role"], status["is_leader"], status["leader_id"]),
+            ("leader", True, "a"),
+        )
+        self.assertEqual(status["fencing_token"], a.lease.token)
+        self.assertEqual(status["workload"], ["x", "y"])
+        self.assertEqual(status["assigned"], ["x", "y"])
+        self.assertEqual(
+            [(m["id"], m["state"], m["items"]) for m in status["members"]],
+            [("a", "online", 2)],
+        )
+        self.assertEqual(status["liveness"], "check")
+        self.assertGreater(status["lease_remaining"], 1.5)
+        self.assertEqual(status["waiting_for"], None)
+
+    def test_asks_the_deadline(self) -> None:
+        """
+        Field report 51: with no event in between, the status heeds the deadline
+        the very instant it is asked.
+        """
+        a = self.lead()
+        lease = a.session.lease
+        assert lease is not None
+        self.cluster.network(a).partition()
+        clock = self.cluster._clocks["a"]
+
+        clock.rightNow = lease.deadline - 0.001
+        self.assertEqual(a.status()["is_leader"], True)
+        clock.rightNow = lease.deadline
+        status = a.status()
+
+        self.assertEqual(
+            (status["is_leader"], status["role"], status["fencing_token"]),
+            (False, "candidate", None),
+        )
+        self.assertEqual(status["lease_remaining"], 0.0)
+
+    def test_cut_off(self) -> None:
+        """
+        The status is served while Consul is away, and says so.
+        """
+        a = self.lead()
+        self.cluster.result(a.refresh_status())
+        self.cluster.network(a).refuses = True
+        self.cluster.advance(8)
+
+        status = self.cluster.result(a.refresh_status())
+
+        self.assertEqual(status["consul"]["connection"], "lost")
+        self.assertGreater(status["consul"]["last_answer_age"], 1.0)
+        self.assertGreater(status["members_age"], 5.0)
+        self.assertEqual(len(status["members"]), 1)
+        self.assertEqual(
+            status["session_id"] is None, status["waiting_for"] is not None
+        )
+
+    def test_waits_for_a_session(self) -> None:
+        """
+        Before there is a session, that is what it waits for.
+        """
+        a = self.cluster.add("a")
+        self.cluster.network(a).refuses = True
+        self.cluster.advance(1)
+
+        self.assertEqual(a.status()["waiting_for"], "a Consul session")
+
+    def test_waits_for_a_leader(self) -> None:
+        """
+        A member that may not lead, alone, waits for a leader.
+        """
+        a = self.cluster.add("a", can_lead=False)
+        self.cluster.advance(1)
+
+        self.assertEqual(a.status()["waiting_for"], "a leader")
+
+    def test_stray_keys_and_errors(self) -> None:
+        """
+        What the leader cannot use is counted, and errors are shown.
+        """
+        a = self.lead()
+        for key in ("x/y", "z/"):
+            self.cluster.result(self.cluster.api.put(self.cluster.keys.work + key, b""))
+        self.cluster.advance(12)
+
+        self.assertGreater(a.status()["stray_keys"], 0)
+
+    def test_a_worker_of_ones_own(self) -> None:
+        """
+        A worker that has nothing but the original's ``my_workload`` is shown.
+        """
+
+        class Plain:
+            def __init__(self, instance_id: str, coordinator: object) -> None:
+                self.my_workload = {"b", "a"}
+
+            def start(self) -> None:
+                pass
+
+            def halt(self) -> None:
+                pass
+
+        a = self.cluster.add("a", worker_class=Plain)
+        self.cluster.until(lambda: a.is_leader)
+
+        status = a.status()
+
+        self.assertEqual((status["workload"], status["assigned"]), (["a", "b"], []))
