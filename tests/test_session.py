@@ -1102,6 +1102,20 @@ class AbandoningTests(Base):
         self.assertNotIn(first, self.bench.alive)
         self.end()
 
+    def test_does_not_wait_for_it_for_ever(self) -> None:
+        """
+        A session that cannot be destroyed is left to end by itself: another is
+        made once it must have.
+        """
+        first = self.begin()
+        self.bench.hook = fails(silence(), DESTROY)
+        self.bench.consul.destroy_session(first)
+
+        took = self.bench.until(lambda: self.keeper.session_id not in (first, None))
+
+        self.assertGreater(took, 2 * SETTINGS.session_ttl)
+        self.end()
+
     def test_stopped_meanwhile_the_old_one_is_destroyed(self) -> None:
         """
         Stopped while it gives a session up, it destroys that one.

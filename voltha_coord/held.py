@@ -3,8 +3,10 @@ Keys that a session holds: how they are acquired, and how they are given back.
 
 Through transactions and not through ``?acquire=``: a transaction says whether
 another session or a lock-delay stands in the way, and answers with the
-ModifyIndex of the acquisition.  It also says that it is not allowed as if it
-were refused; here that is an :class:`AccessDenied` as everywhere.
+ModifyIndex of the acquisition.  (It also says that it is not allowed as if it
+were refused; here that is an :class:`AccessDenied` as everywhere.)  They go with the
+session's own requests, and wait no longer: nothing that is written in bulk is
+to hold them up, and asking again does no harm.
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ def acquire(api: ConsulApi, key: str, value: bytes, session: str) -> Steps[Acqui
         :class:`ConsulError`; after ``ConsulUnavailable`` the key may be held.
     """
     try:
-        results: tuple[Entry, ...] = yield api.txn((Op.lock(key, value, session),))
+        results: tuple[Entry, ...] = yield api.txn(
+            (Op.lock(key, value, session),), lane=Lane.SESSION
+        )
     except TransactionRefused as refused:
         _refuse_denial(refused)
         if refused.session_invalid:

@@ -129,10 +129,9 @@ class MemberKeeper:
 
     def _look_at(self, reading: Reading, consistent: bool) -> Reading:
         known, entry = self._entry, reading.entry
-        if self._known and not consistent:
-            overtaken = known is not None and reading.index < known.modify_index
-            if overtaken or entry == known:
-                return reading
+        overtaken = known is not None and reading.index < known.modify_index
+        if self._known and (entry == known or (overtaken and not consistent)):
+            return reading
         self._known = True
         self._entry = entry
         mine = self._joined_session
@@ -208,16 +207,19 @@ class MemberKeeper:
         if entry is not None and entry.session not in ours:
             self._note_hindered(entry.session)
             return None
-        if self._joined_session == session:
-            self._log.info("remaking-membership-record", key=self._key)
         result: Acquisition = yield acquire(self._api, self._key, value, session)
         if result.hindrance is Hindrance.LOCK_DELAY:
+            if self._joined_session == session:
+                # It was ours, and lock-delays come of sessions that end.
+                self._session.suspect()
             return self._delayed.next()
         self._delayed.clear()
         if result.entry is None:
             # Somebody was quicker than the watch: let it say who.
             self._watch.restart()
             return HELD_RETRY
+        if self._joined_session == session:
+            self._log.info("remaking-membership-record", key=self._key)
         self._entry = Entry(
             self._key, value, modify_index=result.entry.modify_index, session=session
         )

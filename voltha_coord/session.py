@@ -398,9 +398,13 @@ class SessionKeeper:
     def _abandon(self, session: str) -> Steps[None]:
         """
         Give back what the old session holds, and destroy it.
+
+        Until it must have ended by itself; nothing more is known then, and it
+        is destroyed when there is another.
         """
         self.session_id = None
         backoff = Backoff(self._random)
+        until = self._reactor.seconds() + CONSUL_TTL_MULTIPLIER * self._session_ttl
         steps: list[Callable[[], Deferred[Any]]] = [
             *(partial(release, self._api, key, session) for key in self._held_keys),
             partial(self._leftovers.destroy_session, session),
@@ -409,6 +413,8 @@ class SessionKeeper:
             try:
                 yield steps[0]()
             except ConsulUnavailable as error:
+                if self._reactor.seconds() >= until:
+                    return
                 yield self._back_off(backoff, "consul-not-up", error)
                 continue
             except ConsulError as error:

@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from voltha_coord.consul.api import ConsulApi
+from voltha_coord.consul.model import Entry
 from voltha_coord.consul.requester import Requester
 from voltha_coord.consul.transport import ITransport, Request, Response
 from voltha_coord.embedded.memory import MemoryTransport, Network
@@ -289,3 +290,17 @@ class Bench:
         The sessions that are alive, in Consul's eyes.
         """
         return [session.id for session in self.consul.sessions.all()]
+
+    def consul_entry(self, key: str) -> Entry | None:
+        """
+        Give a key as the servers have it, without asking over the network.
+        """
+        for entry in self.consul.snapshot().entries:
+            if entry.key == key:
+                return Entry(
+                    key,
+                    entry.value,
+                    modify_index=entry.modify_index,
+                    session=entry.session or None,
+                )
+        return None
