@@ -267,10 +267,17 @@ class EmbeddedCluster:
         """
         The members that believe to lead now; a paused one does not answer.
         """
+        return [member for member in self.awake if member.is_leader]
+
+    @property
+    def awake(self) -> list[Coordinator]:
+        """
+        The members that are not paused.
+        """
         return [
             member
             for name, member in self.members.items()
-            if not self._clocks[name].paused and member.is_leader
+            if not self._clocks[name].paused
         ]
 
     def close(self) -> None:
