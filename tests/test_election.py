@@ -8,12 +8,14 @@ import json
 from typing import Any
 
 from attrs import evolve
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from voltha_coord.consul.model import SessionSpec
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.election import LEADERLESS_SECONDS
 from voltha_coord.interfaces import ILeader
+from voltha_coord.leading import HALT_SECONDS
 from voltha_coord.records import TermRecord
 from voltha_coord.settings import Settings
 
@@ -321,11 +323,15 @@ class KeyTests(ElectionTestCase):
         """
         a = self.cluster.add("a", can_lead=False)
         self.cluster.until(lambda: a.is_member)
-        reads = Once(to(f"kv/{self.cluster.keys.leader}", "GET"))
+        self.cluster.advance(2)
+        read = to(f"kv/{self.cluster.keys.leader}", "GET")
+        reads = Once(lambda r: read(r) and ("consistent", None) in r.params)
         self.cluster.network(a).loses_request = lambda request: reads(request) and False
 
+        reads.met = 0
         self.cluster.advance(LEADERLESS_SECONDS + 2, step=0.1)
 
+        self.assertEqual(reads.met, 1)
         (said,) = self.logged("no-leader")
         self.assertGreater(said["seconds"], LEADERLESS_SECONDS - 5)
 
@@ -349,6 +355,8 @@ class LossTests(ElectionTestCase):
         self.cluster.until(lambda: b.is_leader, 5)
 
         self.assertEqual((a.leader_id, a.role), (None, "candidate"))
+        (said,) = self.logged("lost-leadership")
+        self.assertEqual(said["reason"], "check-not-acknowledged")
 
     def test_cut_off_follower(self) -> None:
         """
@@ -432,6 +440,60 @@ class LossTests(ElectionTestCase):
 
         self.assertEqual(a.lease.token, token)
         self.assertEqual(self.logged("lost-leadership"), [])
+
+    def test_seen_at_the_leader_key(self) -> None:
+        """
+        Field report 16: a leader key that vanished makes it ask after its
+        session, also while nothing else tells of its end.
+        """
+        self.cluster.settings = Settings(failure_detection=0)
+        a = self.lead()
+        old = a.session_id or ""
+        member = to(f"kv/{self.cluster.keys.member('a')}", "GET")
+        renewal = to(f"session/renew/{old}")
+        self.cluster.network(a).loses_request = lambda r: member(r) or renewal(r)
+        self.cluster.network(a).loses_reply = member
+
+        self.cluster.consul.destroy_session(old)
+        self.cluster.until(lambda: a.session_id not in (old, None), 3)
+
+        self.assertEqual(
+            self.logged("lost-consul-session")[0]["reason"], "session-gone"
+        )
+
+    def test_paused_while_taking_office(self) -> None:
+        """
+        A term whose lease ran out before it could begin never begins; the
+        record says so.
+        """
+        a = self.cluster.add("a")
+        office = Once(writes(self.cluster.keys.term))
+        self.cluster.network(a).reply_latency = lambda r: 1.0 if office(r) else 0.0
+        self.cluster.until(lambda: office.met)
+        token = self.record().token
+
+        self.cluster.pause(a)
+        self.cluster.advance(10)
+        self.cluster.resume(a)
+        self.assertFalse(a.is_leader)
+        self.cluster.until(lambda: a.is_leader)
+
+        began = [one["fencing_token"] for one in self.logged("became-leader")]
+        self.assertEqual(began, [a.lease.token])
+        self.assertGreater(began[0], token)
+
+    def test_waits_for_its_own_leader(self) -> None:
+        """
+        No term begins here while the leader of the last one is not at rest.
+        """
+        a = self.lead("a", leader_class=RestlessLeader)
+
+        self.delete(self.cluster.keys.leader)
+        self.cluster.until(lambda: not a.is_leader, 1)
+        took = self.cluster.until(lambda: a.is_leader, 10)
+
+        self.assertGreater(took, HALT_SECONDS - 0.1)
+        self.assertEqual(self.logged("election-step-failed"), [])
 
     def test_two_failures(self) -> None:
         """
@@ -614,6 +676,21 @@ class SuccessionTests(ElectionTestCase):
 
         self.assertGreater(took, 15.0)
 
+    def test_wait_begins_in_the_lock_delay(self) -> None:
+        """
+        The time to be waited begins when the session is first seen to be gone,
+        not when the lock-delay is over.
+        """
+        self.cluster.settings = Settings(failure_detection=0, lock_delay=10.0)
+        a, b = self.lead("a"), self.cluster.add("b")
+        self.cluster.until(lambda: b.is_ready)
+        self.cluster.network(a).partition()
+
+        self.cluster.consul.destroy_session(a.session_id or "")
+        took = self.cluster.until(lambda: b.is_leader, 30)
+
+        self.assertLess(took, 17.0)
+
     def test_own_former_session(self) -> None:
         """
         What an earlier session of this very process held needs no waiting.
@@ -737,6 +814,24 @@ class FailingLeader:
         self.halted += 1
 
 
+@implementer(ILeader)
+class RestlessLeader(FailingLeader):
+    """
+    Starts, and does not come to rest.
+    """
+
+    def start(self) -> None:
+        """
+        Start.
+        """
+
+    def halt(self) -> Any:
+        """
+        Never come to an end.
+        """
+        return Deferred()
+
+
 class GivingUpTests(ElectionTestCase):
     """
     A leader that cannot establish itself.
@@ -807,6 +902,20 @@ class GivingUpTests(ElectionTestCase):
         self.cluster.until(lambda: b.is_leader, 5)
 
         self.assertFalse(a.is_leader)
+
+    def test_leaving_denied(self) -> None:
+        """
+        Who may not even read the term record any more gives back the key.
+        """
+        a = self.lead()
+        key = self.cluster.keys.term
+        self.cluster.consul.deny = lambda resource, name, access, token: name == key
+
+        a._election.give_up("test")
+        self.cluster.advance(1)
+
+        self.assertEqual(self.cluster.entry(self.cluster.keys.leader), None)
+        self.assertTrue(self.logged("could-not-leave-office"))
 
     def test_reading_denied(self) -> None:
         """

@@ -16,6 +16,7 @@ from zope.interface import implementer
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.interfaces import ILeader
 from voltha_coord.records import TermRecord
+from voltha_coord.runners.track import TrackRunner
 from voltha_coord.settings import Settings
 from voltha_coord.shutdown import (
     BRIEF_SECONDS,
@@ -231,8 +232,7 @@ class StageTests(ShutdownTestCase):
             self.assertLess(self.shut_down(a), 1.0, number)
             self.cluster.advance(0.1)
 
-            held, sessions, _ = self.in_consul()
-            self.assertEqual((held, sessions), ([], []), number)
+            self.assertEqual(self.in_consul(), ([], [], []), number)
             self.cluster.crash(a)
 
     def test_leading(self) -> None:
@@ -570,6 +570,36 @@ class OrderTests(ShutdownTestCase):
 
         self.assertTrue(self.logged("shutdown-step-failed", step="release-leadership"))
         self.assertEqual(len(self.in_consul()[1]), 1)
+
+    def test_says_that_it_leaves(self) -> None:
+        """
+        A member whose work takes its time to stop says that it leaves: what it
+        has is given to others meanwhile, and they wait for it to stop.
+        """
+
+        class Slow(TrackRunner):
+            def __init__(self) -> None:
+                self.stopping: list[Deferred[None]] = []
+
+            def stop_work(self, item: Any) -> Any:
+                self.stopping.append(Deferred())
+                return self.stopping[-1]
+
+        a, runner = self.lead("a"), Slow()
+        b = self.cluster.add("b", runner=runner)
+        self.cluster.put_work("x", "y")
+        self.cluster.until(lambda: b.worker.my_workload)
+
+        ended = b.shutdown()
+        self.cluster.advance(5)
+        self.assertEqual(set(self.cluster.assignments()), {"a"})
+        self.assertEqual(len(a.worker.my_workload), 1)
+        for one in runner.stopping:
+            one.callback(None)
+        self.cluster.result(ended)
+        self.cluster.advance(1)
+
+        self.assertEqual(a.worker.my_workload, {"x", "y"})
 
     def test_worker_hangs(self) -> None:
         """

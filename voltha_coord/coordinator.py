@@ -51,7 +51,7 @@ from .events import (
     Listeners,
     RoleChanged,
 )
-from .held import release
+from .held import acquire, release
 from .interfaces import ILeader, IRunner, IWorker
 from .keys import Keys, check_instance_id
 from .leader import Leader
@@ -726,6 +726,8 @@ class Coordinator:
         if self._election.owes:
             yield steps.consul("release-leadership", self._election.resign)
         if self._worker_started:
+            if self.is_member and self.worker.my_workload:
+                yield steps.consul("say-leaving", self._say_leaving)
             yield steps.work("stop-work", self.worker.halt)
         yield steps.local("stop-membership", self._membership.stop)
         session = self.session_id
@@ -737,6 +739,18 @@ class Coordinator:
         yield steps.local("stop-session", self.session.stop)
         yield steps.consul("destroy-session", self.session.destroy)
         yield steps.local("close-connections", self._requester.close)
+
+    def _say_leaving(self) -> Deferred[Any]:
+        """
+        Let the leader move our work while we stop it, and give us no more.
+        """
+        assert self.session_id is not None
+        return acquire(
+            self.api,
+            self.membership_record_key,
+            self._member_record(),
+            self.session_id,
+        )
 
     def _shut_down_ended(self, result: Any) -> None:
         if isinstance(result, Failure):

@@ -4,11 +4,11 @@ Shutting down: steps in order, each with a bound, each surviving a failing one.
 # Note [Shutting down]
 
 The order is what makes it safe, and quick for the others: stop leading and
-give the leader key back, so that somebody else can move our work; stop our
-work, and release it; give the member key back; destroy the session; deregister
-the service.  A key that is given back leaves no lock-delay.  Once Consul has
-left a step unanswered, the next ones are tried only briefly: it ends the
-session by itself.
+give the leader key back, so that somebody else can move our work; say that we
+leave, so that it does; stop our work, and release it; give the member key back;
+destroy the session; deregister the service.  A key that is given back leaves no
+lock-delay.  Once Consul has left a step unanswered, the next ones are tried
+only briefly: it ends the session by itself.
 """
 
 from __future__ import annotations
