@@ -13,6 +13,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
+from voltha_coord._loops import sleep
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.interfaces import ILeader
 from voltha_coord.records import TermRecord
@@ -408,6 +409,27 @@ class StageTests(ShutdownTestCase):
 
         self.assertEqual(self.in_consul()[:2], ([], []))
 
+    def test_from_within_its_work(self) -> None:
+        """
+        Work may shut down the very member that is starting it.
+        """
+        ended: list[object] = []
+
+        class Last(TrackRunner):
+            def start_work(self, item: Any, report: Any) -> None:
+                a.shutdown().addCallback(ended.append)
+
+        a = self.cluster.add("a", runner=Last())
+        self.cluster.put_work("x")
+
+        self.cluster.until(lambda: a.shutting_down)
+        took = self.cluster.until(lambda: ended, 8)
+
+        self.assertLess(took, 0.5)
+        self.assertEqual(self.logged("shutdown-step-failed"), [])
+        self.assertEqual(self.in_consul(), ([], [], []))
+        self.assertEqual(self.cluster.owners(), {})
+
     def test_nothing_goes_on(self) -> None:
         """
         V9: after a shutdown no session and no record is ever made again.
@@ -434,6 +456,7 @@ class OrderTests(ShutdownTestCase):
         destroyed, and the service deregistered.
         """
         order: list[str] = []
+        clock = self.cluster.clock
 
         @implementer(ILeader)
         class Saying(StuckLeader):
@@ -442,7 +465,8 @@ class OrderTests(ShutdownTestCase):
 
             def halt(self) -> Deferred[None]:
                 order.append(f"halt leader, leading {self.coordinator.is_leader}")
-                return succeed(None)
+                halted = sleep(clock, 0.3)
+                return halted.addCallback(lambda _: order.append("leader at rest"))
 
         class Worker:
             my_workload: frozenset[str] = frozenset()
@@ -481,6 +505,7 @@ class OrderTests(ShutdownTestCase):
             order,
             [
                 "halt leader, leading False",
+                "leader at rest",
                 "leave office",
                 "free leader key",
                 "free leader key",
