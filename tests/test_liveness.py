@@ -200,6 +200,8 @@ class ForgottenTests(Base):
 
         self.assertEqual(self.keeper.liveness, "ttl")
         self.assertEqual(len(self.bench.log.of("liveness-check-denied")), 1)
+        (lost,) = self.bench.log.of("lost-consul-session")
+        self.assertEqual(lost["reason"], CheckEnd.DENIED.value)
 
     def test_answer_older_than_the_registration(self) -> None:
         """
@@ -207,7 +209,10 @@ class ForgottenTests(Base):
         judged by it, nor does it register it a third time.
         """
         self.bench.network.reply_latency = lambda request: (
-            0.79 if PASS in request.path else 0.5 if REGISTER in request.path else 0.0
+            0.79 if PASS in request.path else 0.0
+        )
+        self.bench.network.latency = lambda request: (
+            0.5 if REGISTER in request.path else 0.0
         )
         self.forget()
 

@@ -328,6 +328,33 @@ class MendingTests(Base):
         self.assertEqual(self.changes, [True, True])
         self.end()
 
+    def test_session_lost_and_key_taken(self) -> None:
+        """
+        A key in other hands is a sign as good as one that is gone.
+        """
+        self.use(Settings(lock_delay=0.0))
+        first = self.begin()
+        self.bench.advance(1.0)
+        self.bench.consul.destroy_session(first)
+        self.stranger()
+
+        self.assertLess(self.bench.until(lambda: self.session.session_id != first), 0.1)
+
+    def test_held_by_our_last_session_as_far_as_is_known(self) -> None:
+        """
+        What a mute watch last showed in the hands of an earlier session of our
+        own is acquired without waiting for it.
+        """
+        first = self.begin()
+        self.bench.advance(1.0)
+        self.bench.network.loses_reply = lambda request: request.path.endswith(KEY)
+        self.bench.consul.destroy_session(first)
+
+        self.bench.until(self.as_it_should_be, 6.0)
+
+        self.assertTrue(self.member.joined)
+        self.assertEqual(self.bench.log.of("stale-membership-record-in-the-way"), [])
+
     def test_long_lock_delay(self) -> None:
         """
         A lock-delay of a minute costs a bounded number of attempts, and the
@@ -424,6 +451,7 @@ class HinderedTests(Base):
         self.assertEqual(self.member.hindered_by, other)
         self.assertFalse(self.member.joined)
 
+        self.member.wake()
         renewed = self.bench.result(self.bench.api.renew_session(other))
         self.assertEqual(renewed.id, other)
         counted = self.bench.rate(25.0)

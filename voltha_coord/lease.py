@@ -61,7 +61,6 @@ class Acknowledged:
         self._now = now
         self._span = ttl - guard_seconds(ttl)
         self._sent = sent
-        self._ran_out = False
 
     def note(self, sent: float) -> None:
         """
@@ -82,8 +81,7 @@ class Acknowledged:
         """
         Whether one may rely on them.  Once false, false for ever.
         """
-        self._ran_out = self._ran_out or self._now() >= self.deadline
-        return not self._ran_out
+        return self._now() < self.deadline
 
 
 class Lease:
