@@ -601,6 +601,25 @@ class ListenTests(ClusterTestCase):
         self.assertEqual(self.logged("shutdown-step-failed"), [])
         self.assertEqual(self.cluster.left_behind(self.a), (0, 0))
 
+    def test_shut_down_from_within_a_step(self) -> None:
+        """
+        So may one that is told in the middle of a step of the election, with
+        another request of that step to come: it is cut short as any other.
+        """
+        network = self.cluster.network(self.a)
+
+        def leave(event: Event) -> None:
+            if isinstance(event, LeaderChanged) and event.leader_id == "a":
+                network.loses_request = to(f"kv/{self.cluster.keys.term}", "GET")
+                self.a.shutdown()
+
+        self.a.listen(leave)
+
+        self.cluster.until(lambda: self.a.role == "stopped", 6)
+
+        steps = [one["step"] for one in self.logged("shutdown-step-failed")]
+        self.assertNotIn("stop-election", steps)
+
 
 class LogTests(ClusterTestCase):
     """

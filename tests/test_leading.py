@@ -126,13 +126,12 @@ class LeadingTests(SynchronousTestCase):
         """
         A start that fails because its term is over gives up nothing.
         """
-        self.told.starting = Deferred()
+        self.told.starting = Deferred(lambda d: d.errback(ValueError("over")))
         halt = self.leading.begin(TERM)
-        halt()
-        self.told = Told()
-        self.leading.begin(TERM)
 
-        self.assertEqual(self.given_up, [])
+        halt()
+
+        self.assertEqual((self.given_up, self.logs), ([], []))
 
     def test_never_at_rest(self) -> None:
         """
