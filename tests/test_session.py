@@ -4,8 +4,8 @@ Tests for the keeper of the session: made, kept alive, found lost, made again.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from contextlib import suppress
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -1282,7 +1282,7 @@ class NodesTests(Base):
         """
         self.bench.networks[0].refuses = True
         while self.bench.requester.address != "http://n2:8500":
-            with suppress(ConsulUnavailable):
+            with contextlib.suppress(ConsulUnavailable):
                 self.bench.result(self.bench.api.get("x"))
         self.bench.networks[0].refuses = False
 
