@@ -87,10 +87,11 @@ class OriginalDefectTests(DefectCase):
         What was seen in between and taken back within the soak is not done
         (B4).
         """
-        self.member("a", can_lead=False)
+        member = self.member("a", can_lead=False)
         for work in ("w1", "w2"):
             self.put(self.keys.assignment("a", work))
         self.advance(3)
+        changes = len(self.logged("my-assignments-changed"))
         self.runners["a"].calls.clear()
         entry = self.cluster.entry(self.keys.assignment("a", "w2"))
 
@@ -100,6 +101,8 @@ class OriginalDefectTests(DefectCase):
         self.advance(3)
 
         self.assertIsNotNone(entry)
+        self.assertEqual(member.status()["assigned"], ["w1", "w2"])
+        self.assertEqual(len(self.logged("my-assignments-changed")), changes)
         self.assertEqual(self.workload("a"), {"w1", "w2"})
         self.assertEqual(self.runners["a"].calls, [])
 

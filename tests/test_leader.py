@@ -146,8 +146,10 @@ class SoakTests(LeaderCase):
         """
         self.lead()
         self.advance(10)
+        before = self.passes()
         self.put(f"{self.keys.work}no good")
-        self.advance(2)
+        self.advance(5)
+        self.assertEqual(self.passes(), before)
         self.cluster.put_work("w1")
 
         self.assert_near(self.assigned_after("a"), SETTINGS.soak)
@@ -175,6 +177,24 @@ class SoakTests(LeaderCase):
         self.assertEqual(set(before), {"a", "b"})
         self.assertEqual(early, before)
         self.assertEqual(self.cluster.assignments(), {"a": {"w1", "w2"}})
+
+    def test_departed_at_the_beginning(self) -> None:
+        """
+        A member that leaves between the first look and the watch's is missed.
+        """
+        self.cluster.put_work("w1")
+        session = self.join("b")
+        member = self.member("a")
+        path = f"/v1/kv/{self.keys.members}"
+        network = self.cluster.network(member)
+        network.reply_latency = lambda r: 0.5 if r.path == path else 0.0
+        network.latency = lambda r: 0.5 if r.path == path else 0.0
+        self.wait_until_leading(member)
+
+        self.cluster.result(self.cluster.api.destroy_session(session))
+        self.advance(1.0 + SETTINGS.departed_soak + 0.2)
+
+        self.assertEqual(self.cluster.assignments(), {"a": {"w1"}})
 
     def test_leaving(self) -> None:
         """
@@ -349,15 +369,16 @@ class PassTests(LeaderCase):
         While planning is frozen nothing is written, and that is said once.
         """
         self.put(self.keys.freeze)
+        self.put(self.keys.owner("old"), OwnerRecord("x", "nobody").encode())
         self.lead()
         self.cluster.put_work("w1")
-        self.advance(30)
-        frozen = self.cluster.assignments()
+        self.advance(40)
+        frozen = (self.cluster.assignments(), sorted(self.cluster.owners()))
 
         self.delete(self.keys.freeze)
         self.advance(SETTINGS.resync_interval + 1)
 
-        self.assertEqual(frozen, {})
+        self.assertEqual(frozen, ({}, ["old"]))
         self.assertEqual(self.cluster.assignments(), {"a": {"w1"}})
         self.assertEqual(len(self.logged("planning-frozen")), 1)
 
@@ -452,10 +473,9 @@ class PassTests(LeaderCase):
         self.assertEqual(self.value(self.keys.owner("w9")), None)
         self.assertEqual(len(self.logged("failed-reassignment")), 1)
 
-    def test_retry_is_not_held_up(self) -> None:
+    def test_lost_request(self) -> None:
         """
-        A pass that failed is made again after its back-off, whoever joins
-        meanwhile.
+        A look that was lost is taken again.
         """
         self.cluster.put_work("w1", "w2")
         leader = self.lead(settings=Settings(resync_interval=3600.0))
@@ -638,6 +658,29 @@ class PlannerTests(LeaderCase):
         self.advance(6)
 
         self.assertLess(tries, 15)
+        self.assertEqual(self.cluster.assignments(), {"a": {"w1"}})
+
+    def test_retry_is_not_held_up(self) -> None:
+        """
+        A pass that failed is made again after its back-off, whoever joins
+        meanwhile.
+        """
+        planner = _Planner()
+        self.lead(
+            leader_class=lambda coordinator: Leader(coordinator, planner),
+            settings=Settings(resync_interval=3600.0),
+        )
+        self.advance(5)
+        plans = planner.plans
+        planner.failing = True
+        self.cluster.put_work("w1")
+        while planner.plans == plans:
+            self.advance(0.01)
+        planner.failing = False
+
+        self.join("b", weight=0)
+        self.advance(0.3)
+
         self.assertEqual(self.cluster.assignments(), {"a": {"w1"}})
 
     def test_failing_at_first(self) -> None:

@@ -211,6 +211,23 @@ class OwnershipTests(SynchronousTestCase):
         left = [self.entry(KEYS.owner(w)) is not None for w in ("w1", "w2", "w3")]
         self.assertEqual(left, [False, True, False])
 
+    def test_denied(self) -> None:
+        """
+        What the token may not do is neither held by another nor released: it
+        is an error (V15).
+        """
+        claims = self.assign("w1", "w2")
+        owned = self.claim(claims[:1]).owned
+
+        def denied(resource: str, name: str, access: str, token: str) -> bool:
+            return name.startswith(KEYS.owners) and access == "write"
+
+        self.consul.state.deny = denied
+
+        self.assertRaises(AccessDenied, self.claim, claims[1:])
+        released = self.ownership.release({"w1": Release(owned["w1"])})
+        self.assertRaises(AccessDenied, self.run_, released)
+
     def test_report(self) -> None:
         """
         A report is set in the transaction that releases.

@@ -284,6 +284,22 @@ class StatusWriterTests(ClusterCase):
         self.assertEqual(self.read(), self.report)
         self.assertEqual(len(self.seen), 2)
 
+    def test_back_again(self) -> None:
+        """
+        A report that is again as it was before one whose reply was lost is
+        written.
+        """
+        self.work("w1")
+        self.start()
+        lost: list[int] = []
+        self.network.loses_reply = lambda request: not lost and not lost.append(1)  # type: ignore[func-returns-value]
+        self.work("w2")
+        self.advance(1.0)
+        self.work("w1")
+        self.advance(15.0)
+
+        self.assertEqual(self.read(), self.report)
+
     def test_any_failure(self) -> None:
         """
         Whatever goes wrong while the report is collected does not end it (G9).

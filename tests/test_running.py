@@ -207,6 +207,19 @@ class RunningTests(SynchronousTestCase):
         self.assertEqual(self.runner.calls[:2], [("start", "w1"), ("stop", "w1")])
         self.assertEqual((self.stopped, item.error), ([item], ""))
 
+    def test_start_that_ends_well_when_cancelled(self) -> None:
+        """
+        A start that a stop cannot cancel, and that ends well, does not make a
+        stopping item a running one.
+        """
+        self.runner.starts["w1"] = Deferred(lambda d: d.callback(None))
+        self.runner.stops["w1"] = Deferred()
+        item = self.start("w1")
+
+        self.items.stop(item, release=True)
+
+        self.assertEqual(item.state, STOPPING)
+
     def test_failing_stop(self) -> None:
         """
         A stop that fails is said, and counts as done: it cannot be repeated.

@@ -113,7 +113,6 @@ class Leader:
         self._wake = Wake(self._reactor)
         self._staying: frozenset[str] = frozenset()
         self._work: frozenset[str] = frozenset()
-        self._halted = False
         self._looking: Deferred[Look] | None = None
         self._soak = math.inf
         self._latest = math.inf
@@ -141,8 +140,6 @@ class Leader:
         self._looking = self._first_look()
         look: Look = yield self._looking
         self._looking = None
-        if self._halted:
-            return
         state = self._state_of(look)
         self._planner.plan(state)
         self._note_members(state.members.values())
@@ -161,7 +158,6 @@ class Leader:
 
         :return: a Deferred that fires when nothing is under way; never fails.
         """
-        self._halted = True
         if self._looking is not None:
             self._looking.cancel()
         yield self._tasks.stop()

@@ -30,7 +30,7 @@ from .consul.api import ConsulApi
 from .consul.encoding import encoded_size
 from .consul.model import Entry, KeyNames, Op, Reading
 from .consul.transaction import pack
-from .errors import InvalidSession, TransactionRefused
+from .errors import AccessDenied, InvalidSession, TransactionRefused
 from .keys import Keys, is_work_id
 from .lease import Lease
 from .listing import list_again
@@ -361,7 +361,8 @@ class Ownership:
 
         :param lead: what every transaction begins with.
         :return: a Deferred that fires with what became of them, or fails with
-            :class:`TransactionRefused` when ``lead`` was refused, or with
+            :class:`TransactionRefused` when ``lead`` was refused, with
+            :class:`AccessDenied` when the token may not do some of it, or with
             another :class:`ConsulError`.
         """
         applied = _Applied()
@@ -372,6 +373,10 @@ class Ownership:
                 try:
                     results: tuple[Entry, ...] = yield self._api.txn(ops)
                 except TransactionRefused as refused:
+                    if any(
+                        "permission denied" in r.what.lower() for r in refused.refusals
+                    ):
+                        raise AccessDenied(str(refused)) from refused
                     found = {refusal.key for refusal in refused.refusals}
                     faults = {
                         name: found.intersection(op.key for op in groups[name])

@@ -130,8 +130,6 @@ class StatusWriter:
         before: tuple[bytes, ...] = ()
         if self._written is not None and self._written[0] == session:
             before = self._written[1]
-        if chunks == before:
-            return
         # The first chunk is what makes a report of them, so it comes last.
         for number in reversed(range(len(chunks))):
             if number >= len(before) or chunks[number] != before[number]:

@@ -140,7 +140,6 @@ class Worker:
         self._claim_pause = CLAIM_RETRY[0]
         self._told: dict[str, str] = {}
         self._told_under = ""
-        self._halting = False
 
     # What others see.
 
@@ -194,7 +193,6 @@ class Worker:
             waits for no item any more: what has not stopped is left to the
             taking-over rule.
         """
-        self._halting = True
         self._soaking.cancel()
         yield self._watch.stop()
         yield self._tasks.stop()
@@ -259,7 +257,7 @@ class Worker:
         Give the lease under which work may run now, if there is one.
         """
         lease = self._session.lease
-        if self._halting or lease is None or not lease.active:
+        if lease is None or not lease.active:
             return None
         if not self._coordinator.is_member:
             return None
