@@ -951,6 +951,177 @@ class FormerLifeTests(WorkerCase):
         self.assertEqual(self.runners["a"].calls, [("start", "w1")])
 
 
+class LedTests(ClusterCase):
+    """
+    Workers under a leader: what moves, and what does not.
+    """
+
+    def settle(self, *names: str, work: int) -> list[str]:
+        """
+        Add members and work, and let them divide it.
+        """
+        for name in names:
+            self.member(name)
+        items = [f"w{n:02}" for n in range(work)]
+        self.cluster.put_work(*items)
+        self.advance(12)
+        self.assert_settled(*items)
+        return items
+
+    def follower(self) -> Coordinator:
+        """
+        Give a member that does not lead.
+        """
+        return next(m for m in self.cluster.members.values() if not m.is_leader)
+
+    def test_lost_session(self) -> None:
+        """
+        A member whose session is destroyed makes another one, confirms its
+        items and goes on; nothing moves.
+        """
+        items = self.settle("a", "b", "c", work=9)
+        before = self.cluster.assignments()
+        member = self.follower()
+
+        self.cluster.consul.destroy_session(member.session_id or "")
+        self.advance(20)
+
+        self.assertEqual(self.cluster.assignments(), before)
+        self.assert_settled(*items)
+
+    def test_servers_restart(self) -> None:
+        """
+        After a restart of the Consul servers, and after an outage of theirs,
+        everything is as before; nothing moves.
+        """
+        items = self.settle("a", "b", "c", work=9)
+        before = self.cluster.assignments()
+
+        self.cluster.consul.restart()
+        self.advance(10)
+        self.cluster.consul.lose_leader(1.5)
+        self.advance(15)
+
+        self.assertEqual(self.cluster.assignments(), before)
+        self.assert_settled(*items)
+
+    def test_long_outage(self) -> None:
+        """
+        After an outage longer than every lease all members find back to what
+        they had.
+        """
+        items = self.settle("a", "b", "c", work=9)
+        before = self.cluster.assignments()
+
+        self.cluster.consul.lose_leader(60)
+        self.advance(30)
+        during = [self.workload(name) for name in "abc"]
+        self.advance(60)
+
+        self.assertEqual(during, [set(), set(), set()])
+        self.assertEqual(self.cluster.assignments(), before)
+        self.assert_settled(*items)
+
+    def test_shutdown(self) -> None:
+        """
+        What a member that shuts down had runs elsewhere shortly after, with
+        what it handed over.
+        """
+        items = self.settle("a", "b", "c", work=9)
+        member = self.follower()
+        name = member.instance_id
+        for work in self.workload(name):
+            self.runners[name].reports[work] = work.encode()
+        moved = self.workload(name)
+
+        self.cluster.result(member.shutdown())
+        del self.cluster.members[name]
+        self.advance(2)
+
+        self.assert_settled(*items)
+        others = [r for n, r in self.runners.items() if n != name]
+        given = {r for one in others for r in one.started_with if r}
+        self.assertEqual(given, {work.encode() for work in moved})
+        self.assertEqual(self.cluster.entries(self.keys.reports), ())
+
+    def test_paused(self) -> None:
+        """
+        A member that stands still past its lease stops its work first thing on
+        waking; none of it runs twice, once it has woken.
+        """
+        items = self.settle("a", "b", "c", work=9)
+        member = self.follower()
+        for work in self.workload(member.instance_id):
+            # What runs in a paused process is the fencing token's affair.
+            self.floor.running.pop(work)
+
+        self.cluster.pause(member)
+        self.advance(10)
+        self.cluster.resume(member)
+        at_once = self.workload(member.instance_id)
+        self.advance(15)
+
+        self.assertEqual(at_once, set())
+        self.assert_settled(*items)
+
+    def test_many_changes(self) -> None:
+        """
+        Through joins, crashes, lost sessions and changing work no item is left
+        behind or runs twice.
+        """
+        items = self.settle("a", "b", work=8)
+        for turn in range(6):
+            self.member(f"m{turn}")
+            added = [f"x{turn}-{n}" for n in range(5)]
+            self.cluster.put_work(*added)
+            items += added
+            self.cluster.remove_work(items.pop(0))
+            self.advance(5)
+            member = self.follower()
+            if turn % 2:
+                for work in self.workload(member.instance_id):
+                    self.floor.running.pop(work, None)
+                self.cluster.crash(member)
+            else:
+                self.cluster.consul.destroy_session(member.session_id or "")
+            self.advance(1 + turn)
+        self.advance(30)
+
+        self.assert_settled(*items)
+        sizes = [len(self.workload(name)) for name in self.cluster.members]
+        self.assertLessEqual(max(sizes) - min(sizes), 1)
+
+
+class LedByTtlTests(ClusterCase):
+    """
+    The same without a liveness check.
+    """
+
+    settings = Settings(failure_detection=0.0)
+
+    def test_restarted(self) -> None:
+        """
+        A member that is killed and started again under its id confirms its
+        items once its earlier lease must be over; nothing moves.
+        """
+        for name in ("a", "b"):
+            self.member(name)
+        self.cluster.put_work("w1", "w2", "w3", "w4")
+        self.advance(12)
+        before = self.cluster.assignments()
+        victim = next(m for m in self.cluster.members.values() if not m.is_leader)
+        name = victim.instance_id
+        for work in self.workload(name):
+            self.floor.running.pop(work)
+
+        self.cluster.crash(victim)
+        self.member(name)
+        self.advance(60)
+
+        self.assertEqual(self.cluster.assignments(), before)
+        self.assert_settled("w1", "w2", "w3", "w4")
+
+
 class LoopTests(WorkerCase):
     """
     Whatever happens, the loop goes on.
