@@ -59,7 +59,7 @@ class Base(SynchronousTestCase):
         agent.checks.clear()
         agent.services.clear()
 
-    def fail(self, *paths: str) -> None:  # type: ignore[override]
+    def leave_unanswered(self, *paths: str) -> None:
         """
         Let requests to some paths get no answer.
         """
@@ -116,7 +116,7 @@ class ForgottenTests(Base):
             lease = self.keeper.lease
             assert lease is not None
             deadline = lease.deadline
-            self.fail(unanswered)
+            self.leave_unanswered(unanswered)
             self.forget()
 
             self.bench.until(lambda: not self.leased, SPAN)
@@ -129,10 +129,10 @@ class ForgottenTests(Base):
         What was not answered is asked again with the next pass.
         """
         lease = self.keeper.lease
-        self.fail(SELF)
+        self.leave_unanswered(SELF)
         self.forget()
         self.bench.advance(0.8)
-        self.fail()
+        self.leave_unanswered()
 
         self.bench.advance(30.0)
 

@@ -332,13 +332,19 @@ class MendingTests(Base):
         """
         A key in other hands is a sign as good as one that is gone.
         """
-        self.use(Settings(lock_delay=0.0))
         first = self.begin()
+        other = self.stranger(hold=False)
         self.bench.advance(1.0)
+        self.hold_up_the_watch()
+        self.value = b"v2"
+        self.member.wake()
+        self.bench.advance(0.02)
+        self.bench.result(
+            self.bench.api.txn([Op.delete(KEY), Op.lock(KEY, b"other", other)])
+        )
         self.bench.consul.destroy_session(first)
-        self.stranger()
 
-        self.assertLess(self.bench.until(lambda: self.session.session_id != first), 0.1)
+        self.assertLess(self.bench.until(lambda: self.session.session_id != first), 0.5)
 
     def test_held_by_our_last_session_as_far_as_is_known(self) -> None:
         """

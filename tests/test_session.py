@@ -356,9 +356,15 @@ class EstablishingTests(Base):
         not taken; it is destroyed.
         """
         self.lose_answers(INFO, PASS)
+        self.bench.network.reply_latency = lambda request: (
+            1.9 if INFO in request.path else 0.0
+        )
         self.keeper.start()
-        self.bench.advance(CHECK_SPAN + 0.1)
+        self.bench.advance(1.0)
+        self.lose_answers(PASS)
+        self.bench.advance(CHECK_SPAN)
         self.bench.network.loses_reply = lambda request: False
+        self.bench.network.reply_latency = lambda request: 0.0
 
         session = self.begin_after()
 
