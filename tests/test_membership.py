@@ -344,7 +344,7 @@ class MendingTests(Base):
         )
         self.bench.consul.destroy_session(first)
 
-        self.assertLess(self.bench.until(lambda: self.session.session_id != first), 0.5)
+        self.assertLess(self.bench.until(lambda: self.session.session_id != first), 1.0)
 
     def test_held_by_our_last_session_as_far_as_is_known(self) -> None:
         """
