@@ -466,7 +466,8 @@ class Worker:
         result: Claims = yield self._ownership.claim(
             lease, self._owner_record(lease), claims
         )
-        for work in (*result.owned, *result.held, *result.unassigned):
+        # What is not assigned to us any more is still ours in name.
+        for work in (*result.owned, *result.held):
             self._former.pop(work, None)
         # Ours from here on, whatever happens to the reads that follow.
         self._to_release.update((w, Release(i)) for w, i in result.owned.items())
