@@ -39,6 +39,13 @@ ITEMS = 100
 SIZES = (3, 50)
 PREFIX = "service/idle"
 
+#: What every write of a member shows in.
+STATE = {
+    "keys": f"/v1/kv/{PREFIX}/?keys",
+    "sessions": "/v1/session/list",
+    "checks": "/v1/health/service/voltha-coord",
+}
+
 #: The most requests a minute.
 LEADER_TARGET = 105
 MEMBER_TARGET = 95
@@ -160,14 +167,9 @@ def ask(address: str, path: str, method: str = "GET") -> str:
 
 def state(address: str) -> tuple[str, ...]:
     """
-    Give the indexes that every write of a member would raise: of its keys, of
-    sessions, and of the services and checks.
+    Give the index of each part of :data:`STATE`.
     """
-    return (
-        ask(address, f"/v1/kv/{PREFIX}/?keys"),
-        ask(address, "/v1/session/list"),
-        ask(address, "/v1/health/service/voltha-coord"),
-    )
+    return tuple(ask(address, path) for path in STATE.values())
 
 
 def measure(address: str, size: int) -> None:
@@ -189,7 +191,9 @@ def measure(address: str, size: int) -> None:
         for process in (leader, follower):
             assert process.stdout is not None
             found.append(json.loads(process.stdout.readline()))
-        written = state(address) != before
+        written = [
+            n for n, a, b in zip(STATE, before, state(address), strict=True) if a != b
+        ]
     finally:
         processes.stop()
     targets = (LEADER_TARGET, MEMBER_TARGET)
@@ -200,7 +204,7 @@ def measure(address: str, size: int) -> None:
         print(
             f"{size:3} members, {role:10}{cost['requests']:12.1f}{target:9}"
             f"{met:>8}{cost['cpu']:12.1f}{cost['rss']:10.1f}"
-            f"{'yes' if written else 'none':>10}",
+            f"  {', '.join(written) or 'none'}",
             flush=True,
         )
 
@@ -214,7 +218,7 @@ def main() -> None:
     print(f"an idle cluster, measured for {SECONDS:g} s")
     print(
         f"{'':23}{'requests/min':>12}{'target':>9}{'':8}{'CPU s/hour':>12}"
-        f"{'RSS MiB':>10}{'written':>10}"
+        f"{'RSS MiB':>10}  {'written':10}"
     )
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "consul"

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import gc
 import statistics
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any
 
+import bench_writes
 from attrs import define, field
+from bench_writes import Write, a_consul
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.internet.task import react
 
@@ -44,13 +44,6 @@ from voltha_coord.records import Member, OwnerRecord, TermRecord
 from voltha_coord.snapshot import Look, take_look
 from voltha_coord.succession import Predecessor
 from voltha_coord.term import Term
-
-# The package comes from where it is installed; only what benchmarks and tests
-# share comes from this folder.
-sys.path.append(str(Path(__file__).resolve().parents[1]))
-
-from benchmarks import bench_writes
-from benchmarks.bench_writes import Write, a_consul
 
 KEYS = Keys(bench_writes.PREFIX)
 

@@ -587,7 +587,8 @@ class HaltTests(LeaderCase):
         self.successResultOf(lead.halt())
         self.cluster.network(member).loses_request = lambda request: False
         self.requests["a"].clear()
-        self.advance(SETTINGS.candidate_pause - 0.5)
+        member.can_lead = False
+        self.advance(2 * SETTINGS.command_timeout)
 
         self.assertEqual(self.cluster.assignments(), {})
         self.assertEqual(self.passes(), 0)
