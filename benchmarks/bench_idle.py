@@ -58,7 +58,7 @@ def run_members(address: str, names: list[str]) -> None:
     import psutil
     import structlog
     from twisted.internet import reactor as the_reactor
-    from twisted.internet.defer import inlineCallbacks
+    from twisted.internet.defer import DeferredList, inlineCallbacks
     from twisted.internet.task import deferLater
 
     from voltha_coord._types import Steps
@@ -106,9 +106,15 @@ def run_members(address: str, names: list[str]) -> None:
         }
         print(json.dumps(found), flush=True)
 
+    @inlineCallbacks
+    def end() -> Steps[None]:
+        # In order: what is left behind would be written about for minutes.
+        yield DeferredList([member.shutdown() for member in members])
+        reactor.stop()
+
     def watch_parent() -> None:
         sys.stdin.read()
-        reactor.callFromThread(reactor.stop)
+        reactor.callFromThread(end)
 
     reactor.callInThread(watch_parent)
     reactor.callWhenRunning(measure)
@@ -148,7 +154,7 @@ class Processes:
             assert process.stdin is not None
             process.stdin.close()
         for process in self._running:
-            process.wait(10)
+            process.wait(60)
 
 
 def ask(address: str, path: str, method: str = "GET") -> str:

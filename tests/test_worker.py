@@ -777,6 +777,22 @@ class LeaseTests(WorkerCase):
         self.assertEqual(self.cluster.owners(), {"w2": "a"})
         self.assertNotIn(("start", "w1"), self.runners["a"].calls)
 
+    def test_moved_before_it_was_confirmed(self) -> None:
+        """
+        What is found to be assigned no more only when it is to be confirmed is
+        released too: until then it stays ours in name.
+        """
+        member = self.work("w1", "w2")
+        path = f"/v1/kv/{self.keys.assignments_of('a')}"
+        network = self.cluster.network(member)
+        network.reply_latency = lambda r: 4.0 if r.path == path else 0.0
+        self.unassign("a", "w1")
+        self.cluster.consul.destroy_session(member.session_id or "")
+        self.advance(12)
+
+        self.assertEqual(self.workload("a"), {"w2"})
+        self.assertEqual(self.cluster.owners(), {"w2": "a"})
+
     def test_agent_restart(self) -> None:
         """
         After a restart of the Consul servers everything is as before.
@@ -902,6 +918,27 @@ class FormerLifeTests(WorkerCase):
         self.former("w1", member.session_id or "")
         self.assign("a", "w1")
         self.advance(4)
+
+        self.assertEqual(self.workload("a"), {"w1"})
+
+    def test_record_changed_before_it_was_confirmed(self) -> None:
+        """
+        A record of ours that is another by the time it is to be confirmed is
+        looked at again at once.
+        """
+        member = self.worker()
+        wanted = self.of_verb("cas", self.keys.owners)
+        self.assign("a", "w1")
+        self.advance(1)
+        network = self.cluster.network(member)
+        network.latency = lambda r: 0.5 if wanted(r) else 0.0
+        self.cluster.consul.destroy_session(member.session_id or "")
+        self.advance(0.5)
+        while not member.is_member:
+            self.advance(0.05)
+        record = OwnerRecord("a", self.owner("w1").session, extra={"x": 1})
+        self.put(self.keys.owner("w1"), record.encode())
+        self.advance(1.6)
 
         self.assertEqual(self.workload("a"), {"w1"})
 

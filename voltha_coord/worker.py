@@ -472,9 +472,12 @@ class Worker:
         # Ours from here on, whatever happens to the reads that follow.
         self._to_release.update((w, Release(i)) for w, i in result.owned.items())
         self._unsure = unsure
+        if any(claim.owner and claim.work in result.held for claim in claims):
+            # A record of ours is another than we knew.
+            self._unsure = True
         yield self._start_owned(lease, result.owned)
         if result.unassigned:
-            self._watch.restart()
+            self._forget_assignments(claims, result.unassigned)
         if not result.held:
             self._claim_pause = CLAIM_RETRY[0]
             return None
@@ -483,6 +486,21 @@ class Worker:
         if pause >= CLAIM_RETRY[1]:
             yield self._find_ours_among(result.held)
         return pause * (0.5 + 0.5 * self._random())
+
+    def _forget_assignments(
+        self, claims: Sequence[Claim], unassigned: Sequence[str]
+    ) -> None:
+        """
+        Consul knows better than what was last read: go by that until the
+        assignments, read again now, have come.
+        """
+        assert self._assigned is not None
+        gone = set(unassigned)
+        for claim in claims:
+            seen = self._assigned.get(claim.work)
+            if claim.work in gone and seen == claim.assignment:
+                del self._assigned[claim.work]
+        self._watch.restart()
 
     @inlineCallbacks
     def _find_ours_among(self, held: Sequence[str]) -> Steps[None]:
