@@ -27,7 +27,11 @@ from voltha_coord.consul.model import (
     SessionInfo,
     SessionSpec,
 )
-from voltha_coord.consul.requester import SILENT_REQUESTS, Requester
+from voltha_coord.consul.requester import (
+    LEADERLESS_SECONDS,
+    SILENT_REQUESTS,
+    Requester,
+)
 from voltha_coord.consul.token import TokenSource
 from voltha_coord.consul.transport import (
     ITransport,
@@ -343,8 +347,12 @@ class RequesterTests(SynchronousTestCase):
         now = iter([0.0, 1.0, 10.0, 12.0, 20.0, 23.0, 30.0, 34.0])
         requester = Requester(
             [ScriptedTransport(ok(1), said(403), said(502), RequestTimedOut("late"))],
-            on_outcome=lambda good, error, seconds: told.append(
-                (good, None if error is None else type(error), seconds)
+            on_outcome=lambda outcome: told.append(
+                (
+                    outcome.answered,
+                    None if outcome.error is None else type(outcome.error),
+                    outcome.seconds,
+                )
             ),
             now=lambda: next(now),
         )
@@ -371,7 +379,7 @@ class RequesterTests(SynchronousTestCase):
         told: list[bool] = []
         requester = Requester(
             [ScriptedTransport(Deferred())],
-            on_outcome=lambda good, error, seconds: told.append(good),
+            on_outcome=lambda outcome: told.append(outcome.answered),
         )
 
         result = requester.request(GET)
@@ -463,6 +471,43 @@ class SeveralAgentsTests(SynchronousTestCase):
         requester = Requester([one, ScriptedTransport(name="other")])
 
         self.ask(requester, len(script) * 3)
+
+        self.assertEqual(requester.address, "one")
+
+    def leaderless(self, *extra: tuple[float, Scripted, Request]) -> Requester:
+        """
+        Ask an agent whose servers have no leader, for as long as it is borne.
+
+        :param extra: when another answer comes, which, and to what.
+        """
+        nothing = said(500, "No cluster leader")
+        asked = [(0.0, nothing, GET), *extra, (LEADERLESS_SECONDS, nothing, GET)]
+        now = [0.0]
+        one = ScriptedTransport(*(answer for _, answer, _ in asked), name="one")
+        requester = Requester(
+            [one, ScriptedTransport(name="other")], now=lambda: now[0]
+        )
+        for at, _, request in asked:
+            now[0] = at
+            requester.request(request).addErrback(lambda _: None)
+        return requester
+
+    def test_leaderless(self) -> None:
+        """
+        An agent that has lost its servers for longer than an election takes is
+        left, though it goes on answering for itself.
+        """
+        of_agent = Request("PUT", "/v1/agent/check/pass/a")
+
+        requester = self.leaderless((5.0, ok(1), of_agent))
+
+        self.assertEqual(requester.address, "other")
+
+    def test_leaderless_for_a_while(self) -> None:
+        """
+        One whose servers answer in between is not.
+        """
+        requester = self.leaderless((5.0, ok(1), GET))
 
         self.assertEqual(requester.address, "one")
 

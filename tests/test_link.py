@@ -7,6 +7,9 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.keeping import RecordingLog
+from voltha_coord.consul.requester import Outcome
+from voltha_coord.consul.transport import Request
+from voltha_coord.errors import ConsulUnavailable, NoClusterLeader
 from voltha_coord.events import Connection, ConnectionChanged, Event
 from voltha_coord.link import Link
 
@@ -15,6 +18,11 @@ CONNECTED, SUSPENDED, LOST = (
     Connection.SUSPENDED,
     Connection.LOST,
 )
+
+OF_SERVERS = Request("GET", "/v1/kv/a")
+OF_AGENT = Request("PUT", "/v1/agent/check/pass/a")
+ANSWERED = Outcome(OF_SERVERS, None, 0.1)
+UNANSWERED = Outcome(OF_SERVERS, ConsulUnavailable("refused"), 0.1)
 
 
 class LinkTests(SynchronousTestCase):
@@ -38,7 +46,7 @@ class LinkTests(SynchronousTestCase):
         """
         Get an answer, and a lease.
         """
-        self.link.ended(True)
+        self.link.ended(ANSWERED)
         self.leased = True
         self.link.lease_changed()
         self.told.clear()
@@ -47,7 +55,7 @@ class LinkTests(SynchronousTestCase):
         """
         Before Consul ever answered nothing is lost, and there is no age.
         """
-        self.link.ended(False)
+        self.link.ended(UNANSWERED)
 
         self.assertIs(self.link.connection, SUSPENDED)
         self.assertIsNone(self.link.last_answer_age)
@@ -58,9 +66,9 @@ class LinkTests(SynchronousTestCase):
         """
         An answer connects, is told once, and has an age.
         """
-        self.link.ended(True)
+        self.link.ended(ANSWERED)
         self.now += 2.0
-        self.link.ended(True)
+        self.link.ended(ANSWERED)
         self.now += 0.5
 
         self.assertEqual(self.told, [ConnectionChanged(CONNECTED, SUSPENDED)])
@@ -71,7 +79,7 @@ class LinkTests(SynchronousTestCase):
         Requests that go unanswered suspend it; without a lease it is lost.
         """
         self.connect()
-        self.link.ended(False)
+        self.link.ended(UNANSWERED)
         self.assertIs(self.link.connection, SUSPENDED)
 
         self.leased = False
@@ -92,7 +100,7 @@ class LinkTests(SynchronousTestCase):
         self.connect()
         self.leased = False
 
-        self.link.ended(False)
+        self.link.ended(UNANSWERED)
 
         self.assertEqual(self.told, [ConnectionChanged(LOST, CONNECTED)])
 
@@ -113,12 +121,26 @@ class LinkTests(SynchronousTestCase):
         """
         self.connect()
         for _ in range(3):
-            self.link.ended(False)
+            self.link.ended(UNANSWERED)
         self.assertEqual(self.link.unanswered, 3)
 
-        self.link.ended(True)
-        self.link.ended(True)
+        self.link.ended(ANSWERED)
+        self.link.ended(ANSWERED)
 
         self.assertEqual(self.log.of("reconnected-to-consul"), [{"after_retries": 3}])
         self.assertEqual(self.link.unanswered, 0)
         self.assertIs(self.link.connection, CONNECTED)
+
+    def test_agent_without_servers(self) -> None:
+        """
+        An agent that answers for itself, while its servers have no leader,
+        mends nothing: the link does not flap.
+        """
+        self.connect()
+
+        for _ in range(3):
+            self.link.ended(Outcome(OF_SERVERS, NoClusterLeader("none"), 0.1))
+            self.link.ended(Outcome(OF_AGENT, None, 0.1))
+
+        self.assertEqual(self.told, [ConnectionChanged(SUSPENDED, CONNECTED)])
+        self.assertEqual(self.link.unanswered, 3)

@@ -195,7 +195,7 @@ class MakingTests(Base):
         self.bench.advance(60.0)
 
         self.assertEqual(self.bench.requests("txn"), [])
-        self.assertTrue(self.bench.log.of("membership-watch-failed", "warning"))
+        self.assertTrue(self.bench.log.of("watch-failed", "warning"))
         self.bench.hook = lambda request: None
         self.assert_mended(6.0)
 

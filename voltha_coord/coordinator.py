@@ -26,6 +26,7 @@ from twisted.internet.defer import (
 from twisted.internet.interfaces import IReactorCore, IReactorTime
 from twisted.python.failure import Failure
 
+from . import _logging
 from ._loops import Tasks
 from ._types import Steps
 from ._version import __version__
@@ -34,7 +35,7 @@ from .consul.address import ConnectionSettings, from_environment
 from .consul.api import ConsulApi
 from .consul.client import Consul
 from .consul.connect import connect
-from .consul.requester import Requester
+from .consul.requester import Outcome, Requester
 from .consul.token import TokenSource
 from .consul.transport import ITransport
 from .election import Election
@@ -176,6 +177,7 @@ class Coordinator:
                 f"this process already runs {self.instance_id!r} under "
                 f"{self.keys.prefix!r}: shut that Coordinator down first"
             )
+        _logging.connect()
         self.log = structlog.get_logger("voltha_coord").bind(
             instance_id=self.instance_id
         )
@@ -582,14 +584,12 @@ class Coordinator:
             effect="none: timers run on the lease clock and were set anew",
         )
 
-    def _request_ended(
-        self, ok: bool, error: ConsulError | None, seconds: float
-    ) -> None:
+    def _request_ended(self, outcome: Outcome) -> None:
         """
         Whatever came of a request: this process is awake, and knows more.
         """
         self.steady.resync()
-        self.link.ended(ok)
+        self.link.ended(outcome)
 
     def _leased(self) -> bool:
         lease = self.session.lease

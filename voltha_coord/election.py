@@ -45,10 +45,9 @@ from .consul.backoff import Backoff
 from .consul.model import Entry, KeyNames, Reading
 from .consul.watch import RESYNC_SECONDS, Watch
 from .errors import ConsulError, InvalidSession, TransactionRefused
-from .held import Acquisition, Hindrance, acquire, release
+from .held import LOCK_DELAY_STEPS, Acquisition, Hindrance, acquire, release
 from .keys import Keys
 from .lease import Lease, LeaseEnd
-from .membership import LOCK_DELAY_RETRY
 from .office import Office
 from .session import SessionKeeper
 from .settings import Settings
@@ -131,8 +130,9 @@ class Election:
             name="leader",
             wait=settings.watch_wait,
             random=random,
-            failed=self._unreadable,
+            log=self._log,
         )
+        self._delayed = Backoff(random, LOCK_DELAY_STEPS)
         self._entry: Entry | None = None
         self._known = False
         self._leased = False
@@ -247,9 +247,6 @@ class Election:
     def _seen(self, reading: Reading | KeyNames) -> None:
         self._wake.set()
 
-    def _unreadable(self, error: Exception) -> None:
-        self._log.warning("leader-watch-failed", error=str(error))
-
     def _take(self, entry: Entry | None) -> None:
         """
         Note what stands under the leader key.
@@ -358,7 +355,8 @@ class Election:
         if self._entry is None or self._entry.session is None:
             hindrance: Hindrance | None = yield self._contend(session)
             if hindrance is Hindrance.LOCK_DELAY:
-                return LOCK_DELAY_RETRY * (0.5 + self._random())
+                return self._delayed.next()
+            self._delayed.clear()
             if hindrance is Hindrance.HELD:
                 return 1.0
         if not self._held_by(session):

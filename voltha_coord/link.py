@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .consul.requester import Outcome
 from .events import Connection, ConnectionChanged, Event
 
 
@@ -44,15 +45,20 @@ class Link:
         """
         return None if self._answered_at is None else self._now() - self._answered_at
 
-    def ended(self, answered: bool) -> None:
+    def ended(self, outcome: Outcome) -> None:
         """
         Note what became of a request.
+
+        An agent goes on answering for itself while its servers have no leader:
+        that alone mends nothing.
         """
-        if not answered:
+        if not outcome.answered:
             self.unanswered += 1
-            self._become(self._broken())
+            self._become(self._broken(), str(outcome.error))
             return
         self._answered_at = self._now()
+        if outcome.request.of_agent and self.unanswered:
+            return
         if self.unanswered:
             self._log.info("reconnected-to-consul", after_retries=self.unanswered)
         self.unanswered = 0
@@ -70,12 +76,15 @@ class Link:
             return Connection.SUSPENDED
         return Connection.LOST
 
-    def _become(self, connection: Connection) -> None:
+    def _become(self, connection: Connection, error: str | None = None) -> None:
         previous, self.connection = self.connection, connection
         if previous is not connection:
-            self._log.info(
+            good = connection is Connection.CONNECTED
+            log = self._log.info if good else self._log.warning
+            log(
                 "connection-changed",
                 connection=connection.value,
                 previous=previous.value,
+                **({} if error is None else {"error": error}),
             )
             self._tell(ConnectionChanged(connection, previous))

@@ -28,7 +28,6 @@ from .consul.backoff import Backoff
 from .consul.model import Entry, Reading
 from .consul.watch import Watch
 from .errors import ConsulError, InvalidSession
-from .held import LOCK_DELAY_RETRY as LOCK_DELAY_RETRY
 from .held import LOCK_DELAY_STEPS, Acquisition, Hindrance, acquire
 from .session import SessionKeeper
 from .settings import Settings
@@ -77,7 +76,7 @@ class MemberKeeper:
             name="member",
             wait=settings.watch_wait,
             random=random,
-            failed=self._unreadable,
+            log=self._log,
         )
         self._entry: Entry | None = None
         self._known = False
@@ -141,9 +140,6 @@ class MemberKeeper:
             self._session.suspect()
         self._wake.set()
         return reading
-
-    def _unreadable(self, error: Exception) -> None:
-        self._log.warning("membership-watch-failed", error=str(error))
 
     @inlineCallbacks
     def _run(self) -> Steps[None]:

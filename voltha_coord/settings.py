@@ -81,7 +81,10 @@ class Settings:
         3.0, 0.1, 3600.0, "between two renewals of the session"
     )
     renew_timeout: float = _timing(
-        2.0, 0.05, 60.0, "deadline of one renewal; that of a pass is below its interval"
+        2.0,
+        0.05,
+        60.0,
+        "deadline of one renewal, and of one pass of the check",
     )
     lock_delay: float = _timing(
         1.0, 0.0, MAX_LOCK_DELAY, "Consul's lock-delay after a session has ended"
@@ -169,10 +172,11 @@ class Settings:
     @property
     def pass_timeout(self) -> float:
         """
-        Seconds one pass of the liveness check may take: less than an interval,
-        so that a pass that hangs does not hold up the next one.
+        Seconds one pass of the liveness check may take: more than an interval,
+        since the next one is sent meanwhile, so that a slow agent costs nothing;
+        less than the lease, so that trouble is known before the lease ends.
         """
-        return min(self.renew_timeout, 0.8 * self.pass_interval)
+        return min(self.renew_timeout, 1.5 * self.pass_interval)
 
     @property
     def grace(self) -> float:

@@ -51,6 +51,12 @@ class RecordingLog:
 
         return say
 
+    def bind(self, **fields: Any) -> RecordingLog:
+        """
+        Give itself: what is bound is not kept.
+        """
+        return self
+
     def of(self, event: str, *levels: str) -> list[dict[str, Any]]:
         """
         Give the fields of the lines of an event, of some levels or of all.

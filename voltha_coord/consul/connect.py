@@ -11,18 +11,11 @@ from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
-from ..errors import ConsulError
 from .address import ConnectionSettings
 from .http import HttpTransport
-from .requester import Requester
+from .requester import Outcome, Requester, _unobserved
 from .tls import TLSContext
 from .token import TokenSource
-
-
-def _unobserved(ok: bool, error: ConsulError | None, seconds: float) -> None:
-    """
-    Tell nobody.
-    """
 
 
 def connect(
@@ -30,7 +23,7 @@ def connect(
     settings: ConnectionSettings,
     *,
     connect_timeout: float = 2.0,
-    on_outcome: Callable[[bool, ConsulError | None, float], None] = _unobserved,
+    on_outcome: Callable[[Outcome], None] = _unobserved,
     clock: IReactorTime | None = None,
     now: Callable[[], float] = monotonic,
 ) -> Requester:

@@ -60,7 +60,7 @@ from .transport import ITransport, Lane, Request, Response
 
 #: Connections of each lane, 16 together: Consul allows a client 200, and many
 #: processes may share one address.
-CONNECTIONS = {Lane.SESSION: 2, Lane.COMMAND: 4, Lane.WATCH: 10}
+CONNECTIONS = {Lane.SESSION: 5, Lane.COMMAND: 4, Lane.WATCH: 7}
 
 #: An idle connection is closed after so many seconds, before a proxy in
 #: between would (60 s is common).

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 import structlog
-from attrs import evolve
+from attrs import evolve, frozen
 from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks
 
 from .._types import Steps
-from ..errors import AccessDenied, ConsulError, ConsulUnavailable
+from ..errors import AccessDenied, ConsulError, ConsulUnavailable, NoClusterLeader
 from .classify import error_of
 from .token import TokenSource
 from .transport import ITransport, NotConnected, Request, Response
@@ -24,12 +24,33 @@ log = structlog.get_logger(__name__)
 #: no leader, and a member's liveness check lives on the agent it leaves.
 SILENT_REQUESTS = 3
 
-#: What is told of every outcome: whether Consul itself answered, the error if
-#: there was one, and how many seconds it took.
-OnOutcome = Callable[[bool, ConsulError | None, float], None]
+#: The agent answers, but its servers have no leader: for so many seconds, and
+#: the next agent is tried.  Elections are over by then, and so are leases.
+LEADERLESS_SECONDS = 15.0
 
 
-def _unobserved(ok: bool, error: ConsulError | None, seconds: float) -> None:
+@frozen
+class Outcome:
+    """
+    What became of a request.
+
+    :ivar error: what is wrong; ``None`` for nothing.
+    :ivar seconds: how long it took.
+    """
+
+    request: Request
+    error: ConsulError | None
+    seconds: float
+
+    @property
+    def answered(self) -> bool:
+        """
+        Whether Consul itself answered; a refusal is an answer.
+        """
+        return not isinstance(self.error, ConsulUnavailable)
+
+
+def _unobserved(outcome: Outcome) -> None:
     """
     Tell nobody.
     """
@@ -57,7 +78,7 @@ class Requester:
         datacenter: str | None = None,
         namespace: str | None = None,
         headers: Mapping[str, str] | None = None,
-        on_outcome: OnOutcome = _unobserved,
+        on_outcome: Callable[[Outcome], None] = _unobserved,
         now: Callable[[], float] = monotonic,
     ) -> None:
         if not transports:
@@ -74,6 +95,7 @@ class Requester:
         self._now = now
         self._current = 0
         self._silent = 0
+        self._leaderless_since: float | None = None
 
     @property
     def address(self) -> str:
@@ -118,16 +140,30 @@ class Requester:
             )
         except ConsulUnavailable as error:
             self._went_unanswered(agent, error)
-            self._on_outcome(False, error, self._now() - sent)
+            self._on_outcome(Outcome(request, error, self._now() - sent))
             raise
+        found = error_of(response)
         if agent == self._current:
             self._silent = 0
-        found = error_of(response)
-        answered = not isinstance(found, ConsulUnavailable)
-        self._on_outcome(answered, found, self._now() - sent)
+            self._look_at_servers(request, found)
+        self._on_outcome(Outcome(request, found, self._now() - sent))
         if found is not None:
             raise found
         return response
+
+    def _look_at_servers(self, request: Request, found: ConsulError | None) -> None:
+        """
+        Leave an agent that has lost its servers for longer than they need to
+        elect a leader.
+        """
+        if not isinstance(found, NoClusterLeader):
+            if not request.of_agent:
+                self._leaderless_since = None
+            return
+        if self._leaderless_since is None:
+            self._leaderless_since = self._now()
+        elif self._now() - self._leaderless_since >= LEADERLESS_SECONDS:
+            self._switch(found)
 
     def _dressed(self, request: Request) -> Request:
         headers = {**self._headers, **request.headers}
@@ -148,9 +184,18 @@ class Requester:
         self._silent += 1
         if self._silent < SILENT_REQUESTS and not isinstance(error, NotConnected):
             return
+        self._switch(error)
+
+    def _switch(self, error: ConsulError) -> None:
+        """
+        Ask the next agent from now on.
+        """
+        if len(self._transports) == 1:
+            return
         left = self.address
-        self._current = (agent + 1) % len(self._transports)
+        self._current = (self._current + 1) % len(self._transports)
         self._silent = 0
+        self._leaderless_since = None
         log.warning(
             "consul-agent-switched", left=left, to=self.address, error=str(error)
         )

@@ -63,6 +63,13 @@ class Request:
     deadline: float = 10.0
     lane: Lane = Lane.COMMAND
 
+    @property
+    def of_agent(self) -> bool:
+        """
+        Whether the agent answers by itself, without asking the servers.
+        """
+        return self.path.startswith("/v1/agent/")
+
 
 @frozen
 class Response:

@@ -50,7 +50,7 @@ from .backoff import Backoff
 from .model import Entry, KeyNames, Reading
 from .throttle import TokenBucket
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 _R = TypeVar("_R", Reading, KeyNames)
 _T = TypeVar("_T")
@@ -91,6 +91,7 @@ class Watch(Generic[_R]):
     :param resync: seconds between reads from index 0, consistent.
     :param burst: how many reads may follow each other at once.
     :param refill: seconds until one more may.
+    :param log: whose fields its events have.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Watch(Generic[_R]):
         resync: float = RESYNC_SECONDS,
         burst: int = BURST,
         refill: float = REFILL_SECONDS,
+        log: Any = None,
     ) -> None:
         self._reactor = reactor
         self._read: Callable[[int, float, bool], Deferred[_R]] = read
@@ -117,7 +119,7 @@ class Watch(Generic[_R]):
         self._resync = resync
         self._backoff = Backoff(random)
         self._bucket = TokenBucket(reactor.seconds, burst, refill)
-        self._log = log.bind(watch=name)
+        self._log = (_log if log is None else log).bind(watch=name)
         self._reading: _R | None = None
         self._answered = 0.0
         self._accepted: tuple[Entry, ...] | tuple[str, ...] | None = None
@@ -259,7 +261,11 @@ class Watch(Generic[_R]):
         pause = self._backoff.next()
         if self._backoff.grew:
             self._failing = True
-            self._log.info(
+            # Consul that is away is told by whoever makes the session; what a
+            # retry cannot mend is told here.
+            away = isinstance(error, ConsulError) and error.retryable
+            log = self._log.debug if away else self._log.warning
+            log(
                 "watch-failed",
                 error=str(error) or repr(error),
                 pause=round(pause, 3),
@@ -273,7 +279,7 @@ class Watch(Generic[_R]):
         self._backoff.clear()
         if self._failing:
             self._failing = False
-            self._log.info("watch-recovered")
+            self._log.debug("watch-recovered")
             if self._recovered is not None:
                 self._tell(self._recovered)
 
