@@ -1,0 +1,108 @@
+"""
+Tests that the documentation says what the code does.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.machinery
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+from twisted.trial.unittest import SynchronousTestCase
+
+import voltha_coord
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(voltha_coord.__file__).parent
+LEVELS = {"warning", "error", "critical", "exception"}
+
+
+def loud_events() -> set[str]:
+    """
+    Give the events the package logs at warning and above, but for its command
+    line and its embedded Consul.
+    """
+    events = set()
+    for path in PACKAGE.rglob("*.py"):
+        if {"ctl", "embedded"} & set(path.relative_to(PACKAGE).parts):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in LEVELS
+                and node.args
+                and isinstance(node.args[0], ast.Constant)
+                and isinstance(node.args[0].value, str)
+            ):
+                events.add(node.args[0].value)
+    return events
+
+
+def script(name: str) -> ModuleType:
+    """
+    Load a script of ``tools/``.
+    """
+    path = ROOT / "tools" / name
+    loader = importlib.machinery.SourceFileLoader("script", str(path))
+    spec = importlib.util.spec_from_loader("script", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+class DocumentationTests(SynchronousTestCase):
+    """
+    README.md and docs/.
+    """
+
+    def setUp(self) -> None:
+        """
+        Find the project's own files beside the tests.
+        """
+        self.pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+    def test_settings(self) -> None:
+        """
+        The table of settings is the one of ``Settings``.
+        """
+        page = (ROOT / "docs" / "settings.md").read_text()
+
+        self.assertEqual(script("settings-table").within(page), page)
+
+    def test_events(self) -> None:
+        """
+        Every event at warning and above is explained.
+        """
+        page = (ROOT / "docs" / "operations.md").read_text()
+        explained = set(re.findall(r"`([a-z0-9-]+)`", page))
+
+        self.assertEqual(sorted(loud_events() - explained), [])
+
+    def test_explained_events_exist(self) -> None:
+        """
+        No event is explained that nothing logs.
+        """
+        page = (ROOT / "docs" / "operations.md").read_text()
+        rows = [line for line in page.splitlines() if line.startswith("| `")]
+        first = [row.split("|")[1] for row in rows]
+        explained = {name for cell in first for name in re.findall(r"`([^`]+)`", cell)}
+        source = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+
+        self.assertEqual([e for e in sorted(explained) if f'"{e}"' not in source], [])
+
+    def test_links(self) -> None:
+        """
+        Every link to a file of the project leads to one.
+        """
+        dead = []
+        for page in self.pages:
+            for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+                if "://" not in target and not (page.parent / target).exists():
+                    dead.append(f"{page.name}: {target}")
+
+        self.assertEqual(dead, [])
