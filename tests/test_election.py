@@ -297,6 +297,45 @@ class KeyTests(ElectionTestCase):
         self.assertLess(took, 1.0)
         self.assertEqual(b.status()["waiting_for"], None)
 
+    def test_who_did_not_win_waits_for_nothing(self) -> None:
+        """
+        Candidates that were kept waiting, by the lock-delay or for their
+        predecessor's lease, wait for nothing any more once another one leads.
+        """
+        a = self.lead("a")
+        others = self.add("b", "c")
+
+        self.cluster.crash(a)
+        waited = []
+        for _ in range(500):
+            self.cluster.advance(0.01)
+            waited += [other.status()["waiting_for"] for other in others]
+        leaders = [other.is_leader for other in others]
+
+        self.assertEqual(sum(leaders), 1)
+        self.assertIn("the lock-delay of the leader key to be over", waited)
+        self.assertEqual(
+            [other.status()["waiting_for"] for other in others], [None] * 2
+        )
+
+    def test_who_waits_for_the_predecessor(self) -> None:
+        """
+        While the predecessor's lease may last, whoever holds the leader key
+        says that it waits for that; the others say nothing of the kind.
+        """
+        a = self.lead("a")
+        others = self.add("b", "c")
+        former = a.session_id or ""
+
+        self.cluster.crash(a)
+        self.cluster.consul.agent("node-of-a").leave()
+        self.cluster.advance(5)
+        waiting = {o.instance_id: o.status()["waiting_for"] for o in others}
+
+        holder = others[0].leader_id
+        self.assertIn(former, waiting.pop(holder or "") or "")
+        self.assertEqual([*waiting.values()], [None])
+
     def test_fault_of_ours(self) -> None:
         """
         Field report 11, for this loop: a step that raises what no step should

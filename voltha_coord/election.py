@@ -263,6 +263,10 @@ class Election:
         leader = None
         if entry is not None and entry.session is not None:
             leader = entry.value.decode("utf-8", errors="replace")
+            self.lock_delayed = False
+            if lease is None or not self._held_by(lease.session_id):
+                # Whoever holds it has to wait for its predecessor, and not we.
+                self._office.waiting_for = ""
         if leader != self.leader_id:
             if leader is None:
                 self._leaderless_since = self._reactor.seconds()
