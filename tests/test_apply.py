@@ -382,6 +382,23 @@ class ApplyTests(SynchronousTestCase):
 
         self.assertEqual(application.groups, ((Op.set(KEYS.error("w1"), b"no room"),),))
 
+    def test_an_impossible_session_says_nothing(self) -> None:
+        """
+        An owner record that names what cannot be a session speaks for nobody:
+        what its last owner said is removed, and the pass goes on (G9).
+        """
+        told = self.told("w1", "would not start", error_mark(session("a")))
+        for impossible in ("nope", "", "١٢٣", "0x10", session("a")[1:]):
+            record = OwnerRecord("a", impossible)
+            state = owned(cluster(["a"], ["w1"], {"a": ["w1"]}), w1=record)
+
+            application = self.prepare(state, None, told)
+
+            self.assertEqual(
+                application.groups,
+                ((Op.delete_cas(KEYS.error("w1"), told.modify_index),),),
+            )
+
     def test_illegal_error_keys(self) -> None:
         """
         Keys under ``errors/`` that cannot be ours are left alone (G9).

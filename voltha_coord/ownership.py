@@ -93,7 +93,11 @@ def error_mark(session: str) -> int:
     """
     Give the flags of what an owner writes under ``errors/``: they tell under
     which session it was written, and so when it is out of date.
+
+    :return: 0, which nobody writes, for what is no session's id.
     """
+    if not _SESSION_ID.fullmatch(session):
+        return 0
     return int(session.replace("-", "")[:15], 16)
 
 
