@@ -311,6 +311,27 @@ class PassTests(LeaderCase):
         self.assertLessEqual(rates.pop(leader.instance_id), 105)
         self.assertLessEqual(max(rates.values()), 95)
 
+    def test_deleted_owner_records(self) -> None:
+        """
+        Owner records that somebody deletes are back soon, though the members
+        that run the items watch none; and nothing runs on two when it moves.
+        """
+        for name in ("a", "b"):
+            self.member(name)
+        work = [f"w{n}" for n in range(6)]
+        self.cluster.put_work(*work)
+        self.advance(20)
+        for item in work:
+            self.delete(self.keys.owner(item))
+        self.advance(25)
+
+        self.assert_settled(*work)
+        (said,) = self.logged("owner-records-missing")
+        self.assertEqual((said["items"], said["some"]), (6, work[:5]))
+        index = self.cluster.consul.index
+        self.advance(30)
+        self.assertEqual(self.cluster.consul.index, index)
+
     def test_calm_without_work(self) -> None:
         """
         A leader of a cluster without work asks no more often.

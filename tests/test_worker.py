@@ -305,6 +305,91 @@ class AssignmentTests(WorkerCase):
         self.assertEqual(self.cluster.owners(), {})
 
 
+class RecordTests(WorkerCase):
+    """
+    Owner records that somebody else tampers with.
+    """
+
+    def test_missing_record(self) -> None:
+        """
+        An item that is assigned to us anew, and has no owner record any more,
+        is stopped, and started when it is ours again.
+        """
+        self.worker()
+        self.assign("a", "w1", "w2")
+        self.advance(1)
+        self.delete(self.keys.owner("w1"))
+        self.unassign("a", "w1")
+        self.assign("a", "w1")
+        self.advance(1.5)
+
+        self.assert_settled("w1", "w2")
+        self.assertEqual(self.runners["a"].asked("stop"), ["w1"])
+        self.assertEqual(self.runners["a"].asked("start"), ["w1", "w2", "w1"])
+
+    def test_restored_record(self) -> None:
+        """
+        A record of ours that was deleted and put back, as restoring a backup
+        does, is released all the same once the item is not ours any more.
+        """
+        self.worker("a")
+        self.worker("b")
+        self.assign("a", "w1")
+        self.advance(1)
+        record = self.value(self.keys.owner("w1")) or b""
+        self.delete(self.keys.owner("w1"))
+        self.put(self.keys.owner("w1"), record)
+        self.delete(self.keys.assignment("a", "w1"))
+        self.put(self.keys.assignment("b", "w1"))
+        self.advance(3)
+
+        self.assert_settled("w1")
+        self.assertEqual(self.workload("b"), {"w1"})
+
+    def test_restored_record_at_shutdown(self) -> None:
+        """
+        So it is at shutdown.
+        """
+        member = self.worker("a")
+        self.assign("a", "w1")
+        self.advance(1)
+        record = self.value(self.keys.owner("w1")) or b""
+        self.delete(self.keys.owner("w1"))
+        self.put(self.keys.owner("w1"), record)
+        self.cluster.result(member.shutdown())
+
+        self.assertEqual(self.cluster.owners(), {})
+
+    def test_stopped_while_another_is_claimed(self) -> None:
+        """
+        An item that was stopped for want of a lease, stays stopping while the
+        next lease begins, and has stopped just as another one is claimed, is
+        known to be ours: it is given back where it is not assigned any more.
+        """
+        member = self.worker("a")
+        network = self.cluster.network(member)
+        self.assign("a", "w1")
+        self.advance(1)
+        stopping: Deferred[None] = Deferred()
+        self.runners["a"].stops["w1"] = stopping
+        self.cluster.consul.destroy_session(member.session_id or "")
+        self.advance(8)
+        self.unassign("a", "w1")
+        self.assign("a", "w2")
+        network.reply_latency = lambda r: 0.3 if self.claiming(r) else 0.0
+        self.cluster.until(lambda: "w2" in self.cluster.owners())
+        stopping.callback(None)
+        self.advance(3)
+
+        self.assert_settled("w2")
+
+    def claiming(self, request: Request) -> bool:
+        """
+        Whether a request claims an item.
+        """
+        return self.of_verb("cas", self.keys.owners)(request)
+
+
 class HandingOverTests(WorkerCase):
     """
     From one member to another.

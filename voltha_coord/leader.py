@@ -50,6 +50,7 @@ from .ownership import lease_over
 from .planning.balanced import BalancedPlanner
 from .planning.state import ClusterState
 from .records import Member, OwnerRecord, RecordError
+from .reminding import Reminders
 from .snapshot import Look, take_look
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Leader:
         self._consistent_at = -math.inf
         self._waiting: tuple[OwnerRecord, ...] = ()
         self._said: dict[str, object] = {}
+        self._reminders = Reminders(self._keys, self._settings.resync_interval)
         self._watches: tuple[Watch[Any], ...] = (
             self._watch("members", self._read_members, self._members_seen),
             self._watch("work", self._read_work, self._work_seen),
@@ -350,11 +352,16 @@ class Leader:
             self._keys, state, plan, self._succession, look.errors
         )
         self._waiting = application.waiting
-        if application.groups:
-            outcome: TransactionOutcome = yield self._term.write(application.groups)
+        reminders = self._reminders.due(state, {o.work for o in plan.operations})
+        groups = (*application.groups, *reminders.values())
+        if groups:
+            outcome: TransactionOutcome = yield self._term.write(groups)
             if outcome.error is not None:
                 # What is not applied is in the difference the next pass sees.
                 raise outcome.error
+        if reminders:
+            self._reminders.made(reminders)
+            self._say_reminded(reminders)
         self._report(began, state, application)
 
     def _report(
@@ -381,6 +388,15 @@ class Leader:
                 operations=application.operations,
                 held=application.held,
             )
+
+    def _say_reminded(self, reminders: Iterable[tuple[str, str]]) -> None:
+        items = sorted(work for _, work in reminders)
+        self._log.warning(
+            "owner-records-missing",
+            items=len(items),
+            some=items[:5],
+            effect="their members are made to look, and own them again or stop",
+        )
 
     def _say_oddities(self, state: ClusterState) -> None:
         """

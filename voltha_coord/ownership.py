@@ -222,7 +222,7 @@ class Ownership:
         return Claims(owned, tuple(held), tuple(unassigned))
 
     @inlineCallbacks
-    def release(self, releases: Mapping[str, Release]) -> Steps[None]:
+    def release(self, releases: Mapping[str, Release]) -> Steps[tuple[str, ...]]:
         """
         Release items that have stopped.
 
@@ -231,8 +231,9 @@ class Ownership:
         any more is dropped.
 
         :param releases: by work id.
-        :return: a Deferred that fires when done, or fails with
-            :class:`ConsulError`; releasing the same again does no harm.
+        :return: a Deferred that fires with the items whose records were left
+            alone, or fails with :class:`ConsulError`; releasing the same again
+            does no harm.
         """
         groups = {work: self._release_ops(work, r) for work, r in releases.items()}
         applied: _Applied = yield self._apply(groups)
@@ -241,7 +242,8 @@ class Ownership:
             for work, keys in applied.refused.items()
             if self._keys.owner(work) not in keys
         }
-        yield self._apply(deleted)
+        again: _Applied = yield self._apply(deleted)
+        return (*(applied.refused.keys() - deleted.keys()), *again.refused)
 
     def _release_ops(self, work: str, release: Release) -> tuple[Op, ...]:
         owner = self._keys.owner(work)

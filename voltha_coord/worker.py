@@ -24,9 +24,11 @@ process, and the items start again where they were.
 # Note [Taking stock]
 
 What this process owns is known from what it wrote.  Where the fate of a write
-is not known (no answer, or given up at shutdown), and at the beginning of a
-lease, the owner records are read.  A write that lands later still is noticed by
-its effect: an item of ours is held by ourselves.
+is not known (no answer, or given up at shutdown), at the beginning of a lease, and
+when an item that runs here is assigned to us anew (see Note [Reminding] of
+:mod:`~voltha_coord.reminding`), the owner records are read.  A write that lands
+later still is noticed by its effect: an item of ours is held by ourselves.  So
+is a record that others wrote in our name: it is not as we left it.
 """
 
 from __future__ import annotations
@@ -135,6 +137,8 @@ class Worker:
         self._former: dict[str, OwnRecord] = {}
         self._over_now: dict[str, bool] = {}
         self._stock_of: Lease | None = None
+        #: Whether a question is under way that decides what we own.
+        self._asking = False
         self._unsure = False
         self._watched_under: str | None = None
         self._claim_pause = CLAIM_RETRY[0]
@@ -219,7 +223,7 @@ class Worker:
             if self._running.items:
                 yield self._wake.wait()
         yield self._give_back()
-        if self._unsure or self._former:
+        if self._unsure or self._asking or self._former:
             yield self._give_back_unknown()
 
     @inlineCallbacks
@@ -318,12 +322,16 @@ class Worker:
     def _update_assignments(self) -> None:
         if self._candidate is None:
             return
-        before = len(self._assigned or ())
+        before = self._assigned or {}
         self._assigned, self._candidate = self._candidate, None
         if before or self._assigned:
             self._log.info(
-                "my-assignments-changed", old=before, new=len(self._assigned)
+                "my-assignments-changed", old=len(before), new=len(self._assigned)
             )
+        running = self._assigned.keys() & self._running.items.keys()
+        if any(self._assigned[work] != before.get(work) for work in running):
+            # It was somebody else's meanwhile, or the leader reminds us.
+            self._unsure = True
         self._claim_pause = CLAIM_RETRY[0]
         self._wake.set()
 
@@ -392,9 +400,9 @@ class Worker:
         """
         Compare the owner records in our name with what runs here.
         """
-        self._unsure = True
+        self._asking, self._unsure = True, False
         records: dict[str, OwnRecord] = yield self._ownership.records()
-        self._unsure = False
+        self._asking = False
         self._stock_of = lease
         for work, item in tuple(self._running.items.items()):
             found = records.pop(work, None)
@@ -420,7 +428,7 @@ class Worker:
                 done[work] = Release(found.index)
             else:
                 waiting = True
-        yield self._ownership.release(done)
+        yield self._release(done)
         for work in done:
             self._former.pop(work, None)
         return FORMER_LIFE_RETRY if waiting else None
@@ -462,7 +470,7 @@ class Worker:
                 claims.append(Claim(work, index, former.index))
         if not claims:
             return None
-        unsure, self._unsure = self._unsure, True
+        self._asking = True
         result: Claims = yield self._ownership.claim(
             lease, self._owner_record(lease), claims
         )
@@ -471,7 +479,7 @@ class Worker:
             self._former.pop(work, None)
         # Ours from here on, whatever happens to the reads that follow.
         self._to_release.update((w, Release(i)) for w, i in result.owned.items())
-        self._unsure = unsure
+        self._asking = False
         if any(claim.owner and claim.work in result.held for claim in claims):
             # A record of ours is another than we knew.
             self._unsure = True
@@ -554,10 +562,18 @@ class Worker:
     @inlineCallbacks
     def _release_stopped(self) -> Steps[None]:
         releasing = dict(self._to_release)
-        yield self._ownership.release(releasing)
+        yield self._release(releasing)
         for work, release in releasing.items():
             if self._to_release.get(work) is release:
                 del self._to_release[work]
+
+    @inlineCallbacks
+    def _release(self, releases: Mapping[str, Release]) -> Steps[None]:
+        left: tuple[str, ...] = yield self._ownership.release(releases)
+        if left:
+            # Written by others in our name, or not ours at all.
+            self._unsure = True
+            self._wake.set()
 
     @inlineCallbacks
     def _forget_reports(self) -> Steps[None]:
