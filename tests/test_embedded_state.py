@@ -116,6 +116,20 @@ class SessionLeverTests(SynchronousTestCase):
         answer = self.consul.ask("PUT", "session/create", {"NodeChecks": []})
         self.assertEqual(answer.body, b"Missing node registration")
 
+    def test_node_is_put_back(self) -> None:
+        """
+        What is registered next puts the node back at once, as in the real one;
+        that it is healthy only gossip says.
+        """
+        self.consul.state.deregister_node("node-1")
+        self.consul.service()
+
+        answer = self.consul.ask("PUT", "session/create", {"NodeChecks": []})
+        healthy = self.consul.ask("PUT", "session/create", {})
+
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(healthy.body, b"Missing check 'serfHealth' registration")
+
     def test_node_failed(self) -> None:
         """
         A node that gossip finds dead ends the sessions bound to serfHealth,

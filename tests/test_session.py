@@ -226,6 +226,28 @@ class EstablishingTests(Base):
         self.assertTrue(self.bench.log.of("session-not-created", "error"))
         self.end()
 
+    def test_node_that_is_not_in_the_catalog(self) -> None:
+        """
+        Where the agent's node was taken out of the catalog, a check that is
+        registered anew puts it back; nobody waits for the agent to notice.
+        """
+        consul = self.bench.consul
+        node = consul.agents[0].node
+
+        def taken_out(request: Request) -> None:
+            if CREATE in request.path and len(self.bench.requests(CREATE)) < 3:
+                consul.deregister_node(node)
+
+        self.bench.hook = taken_out
+        self.begin()
+
+        self.assertLess(self.bench.clock.seconds(), 2.0)
+        self.assertEqual(self.keeper.liveness, "check")
+        self.assertEqual(len(self.bench.alive), 1)
+        self.bench.advance(70.0)
+        self.assertEqual(len(self.bench.consul.agents[0].services), 1)
+        self.end()
+
     def test_lost_answer_of_create(self) -> None:
         """
         A session whose id was never learnt is followed by another on the same

@@ -141,6 +141,14 @@ class CheckLost(ConsulError):
     """
 
 
+class NodeMissing(CheckLost):
+    """
+    The catalog does not know the agent's own node: it was deregistered by hand
+    or reaped, or a backup without it was restored.  The agent puts it back with
+    whatever is registered next, else within a minute or two.
+    """
+
+
 class KeyNotFound(ConsulError, _consul.NotFound):
     """
     404 where something was expected.

@@ -46,6 +46,7 @@ from .errors import (
     ConsulUnavailable,
     InvalidSession,
     InvalidSessionTTL,
+    NodeMissing,
 )
 from .held import release
 from .lease import Lease, LeaseEnd
@@ -247,6 +248,11 @@ class SessionKeeper:
             try:
                 yield self._have_check()
                 yield self._have_session()
+            except NodeMissing as error:
+                # Registering another check puts the node back.
+                if self._check is not None:
+                    self._drop_check()
+                yield self._back_off(backoff, "session-not-created", error)
             except CheckLost as error:
                 # The catalog hears of a new check a little later.
                 yield self._back_off(

@@ -74,11 +74,19 @@ class Registry:
             change()
         for service in self.services.values():
             if state.catalog.services.get((self.node, service.id)) != service:
+                self._be_in_the_catalog()
                 state.register_service(self.node, service)
         for local in tuple(self.checks.values()):
             if not local.in_sync:
                 local.in_sync = True
+                self._be_in_the_catalog()
                 state.register_check(local.check)
+
+    def _be_in_the_catalog(self) -> None:
+        """
+        What an agent registers brings its node along.
+        """
+        self.state.put_back_node(Node(self.node, self.node_id))
 
     @property
     def reaches_leader(self) -> bool:

@@ -204,10 +204,16 @@ class Servers:
         """
         Add a node with a healthy ``serfHealth``.
         """
+        self.put_back_node(node)
+        self.fail_node(node.name, critical=False)
+
+    def put_back_node(self, node: Node) -> None:
+        """
+        Add a node, if it is not there; gossip has to say that it is healthy.
+        """
         if node.name not in self.catalog.nodes:
             with self.entry() as index:
                 self.catalog.put_node(node, index)
-        self.fail_node(node.name, critical=False)
 
     def fail_node(self, node: str, critical: bool = True) -> None:
         """
