@@ -114,7 +114,7 @@ class ClientTests(SynchronousTestCase):
 
         self.assertEqual(self.sent.params, (("index", "2"), ("wait", "30s")))
         self.assertEqual(self.sent.deadline, DEFAULT_WAIT * 17 / 16 + 5.0)
-        self.assertIs(self.sent.lane, Lane.WATCH)
+        self.assertIs(self.sent.lane, Lane.APPLICATION)
 
     def test_given_wait(self) -> None:
         """

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from attrs import evolve
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import (
     CancelledError,
@@ -31,6 +32,7 @@ from voltha_coord.consul.http import CONNECTIONS, HttpTransport
 from voltha_coord.consul.transport import (
     ITransport,
     Lane,
+    LaneBusy,
     NotConnected,
     Request,
     Response,
@@ -450,6 +452,23 @@ class HttpTransportTests(TestCase):
         yield gatherResults(requests)
 
         self.assertEqual(self.server.most, CONNECTIONS[Lane.COMMAND])
+
+    @inlineCallbacks
+    def test_lane_busy(self) -> Steps[None]:
+        """
+        A request that never got a connection was not sent, and says so: the
+        agent is not to blame.
+        """
+        transport = self.serve(lambda *_: None, connections={lane: 1 for lane in Lane})
+        taken = transport.request(GET)
+        waiting = transport.request(evolve(GET, deadline=0.1))
+
+        with self.assertRaises(LaneBusy):
+            yield waiting
+
+        self.assertEqual(self.server.most, 1)
+        taken.cancel()
+        yield self.assertFailure(taken, CancelledError)
 
     @inlineCallbacks
     def test_lanes_apart(self) -> Steps[None]:

@@ -343,6 +343,30 @@ class ClassifyTests(SynchronousTestCase):
         assert isinstance(error, TransactionRefused)
         self.assertEqual([(r.position, r.what) for r in error.refusals], [(3, "no")])
 
+    def test_transaction_denied(self) -> None:
+        """
+        A transaction the token may not make is denied, not refused: nothing
+        has moved on, and it is never worth a retry.
+        """
+        row = {"OpIndex": 0, "What": "Permission denied"}
+        body = json.dumps({"Results": None, "Errors": [row]})
+
+        self.assert_means(AccessDenied, 409, body)
+
+    def test_token_unknown(self) -> None:
+        """
+        A token that does not exist is called that.
+        """
+        error = self.assert_means(AccessDenied, 403, "ACL not found")
+
+        self.assertIn("the token is unknown", str(error))
+
+    def test_datacenter_unknown(self) -> None:
+        """
+        A datacenter that does not exist is an answer, and no outage.
+        """
+        self.assert_means(BadRequest, 500, "No path to datacenter")
+
     def test_transaction_of_a_proxy(self) -> None:
         """
         A 409 that is not Consul's is no refusal.

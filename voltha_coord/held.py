@@ -21,7 +21,6 @@ from .consul.api import ConsulApi
 from .consul.model import Entry, Op
 from .consul.transport import Lane
 from .errors import (
-    AccessDenied,
     ConsulUnavailable,
     InvalidSession,
     TransactionRefused,
@@ -75,7 +74,6 @@ def acquire(api: ConsulApi, key: str, value: bytes, session: str) -> Steps[Acqui
             (Op.lock(key, value, session),), lane=Lane.SESSION
         )
     except TransactionRefused as refused:
-        _refuse_denial(refused)
         if refused.session_invalid:
             raise InvalidSession(str(refused)) from refused
         if refused.lock_delayed:
@@ -102,12 +100,6 @@ def release(api: ConsulApi, key: str, session: str) -> Steps[bool]:
         yield api.txn(
             (Op.check_session(key, session), Op.delete(key)), lane=Lane.SESSION
         )
-    except TransactionRefused as refused:
-        _refuse_denial(refused)
+    except TransactionRefused:
         return False
     return True
-
-
-def _refuse_denial(refused: TransactionRefused) -> None:
-    if any("permission denied" in r.what.lower() for r in refused.refusals):
-        raise AccessDenied(str(refused)) from refused

@@ -30,7 +30,7 @@ from .consul.api import ConsulApi
 from .consul.encoding import encoded_size
 from .consul.model import Entry, KeyNames, Op, Reading
 from .consul.transaction import pack
-from .errors import AccessDenied, InvalidSession, TransactionRefused
+from .errors import InvalidSession, TransactionRefused
 from .keys import Keys, is_work_id
 from .lease import Lease
 from .listing import list_again
@@ -379,10 +379,6 @@ class Ownership:
                 try:
                     results: tuple[Entry, ...] = yield self._api.txn(ops)
                 except TransactionRefused as refused:
-                    if any(
-                        "permission denied" in r.what.lower() for r in refused.refusals
-                    ):
-                        raise AccessDenied(str(refused)) from refused
                     found = {refusal.key for refusal in refused.refusals}
                     faults = {
                         name: found.intersection(op.key for op in groups[name])

@@ -40,6 +40,7 @@ _MINIMUM_TTL = re.compile(r"Invalid Session TTL.*between \[([^=\]]+)=", re.DOTAL
 #: making call: …", so they are looked for anywhere.
 _WORDS: tuple[tuple[str, type[ConsulError]], ...] = (
     ("permission denied", AccessDenied),
+    ("no path to datacenter", BadRequest),
     ("acl not found", AccessDenied),
     ("no cluster leader", NoClusterLeader),
     ("no known consul servers", NoClusterLeader),
@@ -96,7 +97,7 @@ def error_of(response: Response) -> ConsulError | None:
     if status == 409:
         return _refused(response, words)
     if status in (401, 403):
-        return AccessDenied(words)
+        return AccessDenied(_denied(words))
     if status == 413:
         return ValueTooLarge(words)
     if status in (429, 503):
@@ -154,7 +155,16 @@ def _refused(response: Response, words: str) -> ConsulError:
         refusals = [Refusal(int(row["OpIndex"]), "", str(row["What"])) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ConsulUnavailable(words)
+    if any("permission denied" in refusal.what.lower() for refusal in refusals):
+        # Refused for good, and not because something has moved on meanwhile.
+        return AccessDenied(words)
     return TransactionRefused(refusals)
+
+
+def _denied(words: str) -> str:
+    if "acl not found" in words.lower():
+        return f"{words} (the token is unknown, or has expired)"
+    return words
 
 
 def decode(response: Response) -> Any:

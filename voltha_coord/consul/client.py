@@ -187,7 +187,7 @@ class _Endpoint(base.HTTPClient):
         if not 0 < wait <= MAX_WAIT:
             wait = MAX_WAIT
         deadline = watch_deadline(wait, self._watch_margin)
-        return Request(method, path, params, body, headers, deadline, Lane.WATCH)
+        return Request(method, path, params, body, headers, deadline, Lane.APPLICATION)
 
 
 def _result(callback: Callback, response: Response) -> Any:

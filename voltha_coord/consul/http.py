@@ -56,11 +56,16 @@ from .address import Address
 from .connector import Connector
 from .guard import Guarded, bounded
 from .tls import TLSContext
-from .transport import ITransport, Lane, Request, Response
+from .transport import ITransport, Lane, LaneBusy, Request, Response
 
 #: Connections of each lane, 16 together: Consul allows a client 200, and many
 #: processes may share one address.
-CONNECTIONS = {Lane.SESSION: 5, Lane.COMMAND: 4, Lane.WATCH: 7}
+CONNECTIONS = {
+    Lane.SESSION: 3,
+    Lane.COMMAND: 3,
+    Lane.WATCH: 7,
+    Lane.APPLICATION: 3,
+}
 
 #: An idle connection is closed after so many seconds, before a proxy in
 #: between would (60 s is common).
@@ -258,14 +263,12 @@ class HttpTransport:
         """
         if self._closed:
             return fail(self._closed_error())
+        sent: list[Request] = []
         guarded = bounded(
-            self._send(request),
+            self._send(request, sent),
             request.deadline,
             self._clock,
-            lambda: RequestTimedOut(
-                f"{self._address}: no answer to {request.method} {request.path}"
-                f" within {request.deadline:g} s"
-            ),
+            lambda: self._late(request, bool(sent)),
         )
         self._under_way[guarded] = None
 
@@ -275,13 +278,23 @@ class HttpTransport:
 
         return guarded.outer.addBoth(forget)
 
+    def _late(self, request: Request, sent: bool) -> ConsulUnavailable:
+        what = f"{self._address}: {request.method} {request.path}"
+        if sent:
+            return RequestTimedOut(f"{what}: no answer within {request.deadline:g} s")
+        return LaneBusy(
+            f"{what}: no {request.lane.value} connection was free for "
+            f"{request.deadline:g} s"
+        )
+
     def _closed_error(self) -> ConsulUnavailable:
         return ConsulUnavailable(f"{self._address}: the transport is closed")
 
     @inlineCallbacks
-    def _send(self, request: Request) -> Steps[Response]:
+    def _send(self, request: Request, sent: list[Request]) -> Steps[Response]:
         lane = self._lanes[request.lane]
         yield lane.slots.acquire()
+        sent.append(request)
         try:
             response: Response = yield self._exchange(lane, request)
         except (CancelledError, ConsulUnavailable):

@@ -15,7 +15,7 @@ from .._types import Steps
 from ..errors import AccessDenied, ConsulError, ConsulUnavailable, NoClusterLeader
 from .classify import error_of
 from .token import TokenSource
-from .transport import ITransport, NotConnected, Request, Response
+from .transport import ITransport, LaneBusy, NotConnected, Request, Response
 
 log = structlog.get_logger(__name__)
 
@@ -138,6 +138,9 @@ class Requester:
             response: Response = yield self._transports[agent].request(
                 self._dressed(request)
             )
+        except LaneBusy:
+            # Of our own making: no word about Consul.
+            raise
         except ConsulUnavailable as error:
             self._went_unanswered(agent, error)
             self._on_outcome(Outcome(request, error, self._now() - sent))

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from twisted.internet.defer import Deferred
 from zope.interface import Interface
 
-from ..errors import ConsulUnavailable
+from ..errors import ConsulUnavailable, RequestTimedOut
 
 
 class NotConnected(ConsulUnavailable):
@@ -36,8 +36,10 @@ class Lane(Enum):
     SESSION = "session"
     #: Reads and writes that answer at once.
     COMMAND = "command"
-    #: Blocking queries.
+    #: Our own blocking queries.
     WATCH = "watch"
+    #: Blocking queries of the application.
+    APPLICATION = "application"
 
 
 @frozen
@@ -84,6 +86,13 @@ class Response:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class LaneBusy(RequestTimedOut):
+    """
+    Nothing was sent: all connections of the lane were taken until the deadline.
+    Says nothing of Consul.  Worth a retry.
+    """
 
 
 class ITransport(Interface):
