@@ -30,6 +30,7 @@ from voltha_coord.events import (
     MembersChanged,
     RoleChanged,
 )
+from voltha_coord.keys import overridden
 from voltha_coord.settings import Settings
 
 from .support.embedded import ClusterTestCase, Once, to
@@ -127,8 +128,8 @@ class ConstructorTests(ClusterTestCase):
 
     def test_constants_of_a_subclass(self) -> None:
         """
-        Constants that a subclass overrides win over the prefix; the others
-        follow it.
+        Constants that a subclass overrides win over the prefix; what has no
+        constant lies beside the leader key.
         """
         clock = Clock()
         a = Elsewhere(
@@ -144,7 +145,39 @@ class ConstructorTests(ClusterTestCase):
 
         self.assertEqual((a.keys.leader, a.LEADER_KEY), ("elsewhere/boss",) * 2)
         self.assertEqual(a.membership_record_key, "elsewhere/folk/a")
-        self.assertEqual(a.keys.work, "x/work/")
+        self.assertEqual(a.keys.work, "elsewhere/work/")
+        self.assertEqual(a.keys.term, "elsewhere/term")
+
+    def test_constants_of_a_subclass_like_the_defaults(self) -> None:
+        """
+        A constant that a subclass defines counts even if it is the default.
+        """
+        clock = Clock()
+
+        class Same(Coordinator):
+            LEADER_KEY = "service/voltha/leader"
+
+        a = Same(
+            "h",
+            "h",
+            "a",
+            0,
+            settings=Settings(prefix="x/y"),
+            reactor=clock,
+            transports=[MemoryTransport(ConsulState(clock).agent(), clock)],
+            registry={},
+        )
+
+        self.assertEqual(a.keys.leader, "service/voltha/leader")
+
+    def test_constants_without_a_slash(self) -> None:
+        """
+        A prefix that does not end with a slash would run into the ids.
+        """
+        with self.assertRaisesRegex(ConfigurationError, "MEMBERSHIP_PREFIX"):
+            overridden("x", {"MEMBERSHIP_PREFIX": "x/members"})
+        with self.assertRaisesRegex(ConfigurationError, "LEADER_KEY"):
+            overridden("x", {"LEADER_KEY": "boss"})
 
     def test_constants_take_effect(self) -> None:
         """
@@ -155,7 +188,7 @@ class ConstructorTests(ClusterTestCase):
         self.cluster.until(lambda: a.is_leader)
 
         self.assertEqual(self.cluster.entry("service/voltha/leader"), None)
-        for key in ("elsewhere/boss", "elsewhere/folk/a", "service/voltha/term"):
+        for key in ("elsewhere/boss", "elsewhere/folk/a", "elsewhere/term"):
             self.assertNotEqual(self.cluster.entry(key), None, key)
 
     def test_schedules_its_start(self) -> None:

@@ -381,7 +381,7 @@ class FieldReportTests(DefectCase):
             name = agent.node.removeprefix("node-of-")
             if name in waiting:
                 waiting[name] = agent.waiting
-        self.assertEqual(sorted(waiting.values()), [3] * 7 + [5])
+        self.assertEqual(sorted(waiting.values()), [3] * 7 + [6])
 
     def test_report_118(self) -> None:
         """

@@ -770,8 +770,37 @@ class SuccessionTests(ElectionTestCase):
 
             self.assertGreater(took, 15.0, junk)
             self.assertLess(took, 16.5, junk)
-            self.assertTrue(self.logged("term-record-unreadable"))
+            self.assertEqual(len(self.logged("term-record-unreadable")), 1, junk)
             self.cluster.close()
+
+    def test_record_garbled_shows(self) -> None:
+        """
+        While it is waited the status says for what.
+        """
+        self.put(self.cluster.keys.term, b"junk")
+        a = self.cluster.add("a")
+        self.cluster.advance(5)
+
+        self.assertIn("the term record does not say", a.status()["waiting_for"])
+
+    def test_record_missing(self) -> None:
+        """
+        A record that was there and is not any more is told loudly: who led
+        before is not waited for.
+        """
+        a, b = self.cluster.add("a"), self.cluster.add("b")
+        self.cluster.until(lambda: bool(self.cluster.leaders))
+        self.cluster.advance(5)
+        (leader,) = self.cluster.leaders
+        other = b if leader is a else a
+        self.cluster.crash(leader)
+        self.cluster.until(lambda: other.is_leader)
+        self.delete(self.cluster.keys.term)
+        self.delete(self.cluster.keys.leader)
+
+        self.cluster.until(lambda: other.is_leader, 30)
+
+        self.assertEqual(len(self.logged("term-record-missing")), 1)
 
     def test_newer_record(self) -> None:
         """

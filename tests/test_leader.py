@@ -517,7 +517,8 @@ class PassTests(LeaderCase):
 
     def test_denied(self) -> None:
         """
-        A listing that is denied while leading changes nothing, and is said.
+        A listing that is denied while leading changes nothing, and is said;
+        when it lasts another member is offered leadership.
         """
         self.lead()
         self.cluster.put_work("w1")
@@ -525,11 +526,33 @@ class PassTests(LeaderCase):
         self.cluster.consul.deny = lambda resource, name, access, token: (
             resource == "key" and name.startswith(self.keys.work) and access == "read"
         )
-        index = self.cluster.consul.index
+        assigned = self.cluster.assignments()
         self.advance(25)
 
-        self.assertEqual(self.cluster.consul.index, index)
+        self.assertEqual(self.cluster.assignments(), assigned)
         self.assertTrue(self.logged("failed-reassignment"))
+        self.assertIn("denied", [e["reason"] for e in self.logged("lost-leadership")])
+
+    def test_denied_to_write(self) -> None:
+        """
+        A leader that may read all and not write assignments makes way for one
+        that may.
+        """
+        self.cluster.put_work("w1")
+        denied = [True]
+        self.cluster.consul.deny = lambda resource, name, access, token: (
+            denied[0]
+            and resource == "key"
+            and name.startswith(self.keys.assignments)
+            and access == "write"
+        )
+        leader = self.lead()
+        self.cluster.until(lambda: not leader.is_leader, 20)
+        denied[0] = False
+        self.advance(20)
+
+        self.assertTrue(leader.is_leader)
+        self.assertEqual(leader.worker.my_workload, {"w1"})
 
     def test_cannot_establish(self) -> None:
         """

@@ -445,8 +445,8 @@ class HinderedTests(Base):
     def test_b17_waits_and_says_so(self) -> None:
         """
         A key that an earlier life or a double holds is waited for; that is
-        said once, with the session that holds it, and costs no more than the
-        watch (B17).
+        said once a minute, with the session that holds it, and costs no more
+        than the watch (B17).
         """
         other = self.stranger()
         self.session.start()

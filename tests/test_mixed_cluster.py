@@ -17,8 +17,12 @@ within one maintenance window.
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
+
 from voltha_coord.consul.model import Entry
 from voltha_coord.coordinator import Coordinator
+from voltha_coord.records import WorkItem
+from voltha_coord.runners.track import TrackRunner
 
 from .support.embedded import ClusterTestCase
 from .support.original import (
@@ -133,6 +137,28 @@ class MixedClusterTests(ClusterTestCase):
 
         self.assertEqual(original.worker.my_workload, EVERYTHING)
         self.assertEqual(self.cluster.owners(), {})
+
+    def test_our_slow_member_leaves_an_original(self) -> None:
+        """
+        It does so before its work has stopped: an original looks at keys, not
+        at what a record says, and would give it work meanwhile (G8).
+        """
+
+        class Slow(TrackRunner):
+            def stop_work(self, item: WorkItem) -> Deferred[None]:  # type: ignore[override]  # slower than nothing
+                return Deferred()
+
+        self.leading_original()
+        a = self.cluster.add("a", runner=Slow())
+        self.settle()
+        self.assertTrue(a.worker.my_workload)
+
+        stopped = a.shutdown()
+        self.cluster.advance(1)
+
+        self.assertEqual(self.cluster.entry(self.cluster.keys.member("a")), None)
+        self.assertTrue(a.worker.my_workload)
+        self.cluster.result(stopped, 20)
 
     def test_our_member_lost_its_session(self) -> None:
         """

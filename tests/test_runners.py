@@ -10,8 +10,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from tests.support.working import StringRunner
+from voltha_coord.errors import ConfigurationError
 from voltha_coord.interfaces import IRunner
 from voltha_coord.records import WorkItem
+from voltha_coord.runners.complete import complete
 from voltha_coord.runners.track import TrackRunner
 
 
@@ -43,3 +45,63 @@ class TrackRunnerTests(SynchronousTestCase):
             self.assertIsNone(call(item))
         self.assertIsNone(runner.start_work(item, b"report"))
         self.assertEqual(runner.usage(item), {})
+
+
+class Plain:
+    """
+    A runner that says only what it must.
+    """
+
+    def __init__(self) -> None:
+        self.running: set[str] = set()
+
+    def start_work(self, item: WorkItem, report: bytes | None) -> None:
+        """
+        Run it.
+        """
+        self.running.add(item.id)
+
+    def stop_work(self, item: WorkItem) -> None:
+        """
+        Run it no more.
+        """
+        self.running.discard(item.id)
+
+
+class CompleteTests(SynchronousTestCase):
+    """
+    A runner that leaves out what it has nothing to say about.
+    """
+
+    def test_left_out(self) -> None:
+        """
+        What it leaves out does nothing; what it has is its own.
+        """
+        plain = Plain()
+        runner: Any = complete(plain)
+        item = WorkItem("w1")
+
+        runner.start_work(item, None)
+
+        self.assertEqual(plain.running, {"w1"})
+        self.assertEqual(runner.usage(item), {})
+        self.assertIsNone(runner.report(item))
+        self.assertIsNone(runner.update_work(item))
+        self.assertIsNone(runner.prepare_work(item))
+
+    def test_whole(self) -> None:
+        """
+        One that has everything is taken as it is.
+        """
+        whole = TrackRunner()
+
+        self.assertIs(complete(whole), whole)
+
+    def test_needed(self) -> None:
+        """
+        One without ``start_work`` or ``stop_work`` is refused, by name.
+        """
+        for name in ("start_work", "stop_work"):
+            lacking = type("Lacking", (Plain,), {name: None})()
+            with self.assertRaisesRegex(ConfigurationError, name):
+                complete(lacking)

@@ -654,6 +654,30 @@ class KeepingTests(Base):
             self.keeper.lease.deadline, answered[-1] + CHECK_SPAN, places=6
         )
 
+    def test_report_72_renewal_counts_from_when_it_was_sent(self) -> None:
+        """
+        So does a renewal, and so does the creation of the session, where there
+        is no check (field report 72).
+        """
+        settings = Settings(failure_detection=0.0)
+        span = settings.session_ttl - guard_seconds(settings.session_ttl)
+        self.use(Bench(), settings)
+        self.bench.network.reply_latency = lambda request: (
+            0.7 if RENEW in request.path or CREATE in request.path else 0.0
+        )
+        self.begin()
+        assert self.keeper.lease is not None
+        (created,) = [s.at for s in self.bench.sent if CREATE in s.request.path]
+        self.assertAlmostEqual(self.keeper.lease.deadline, created + span, places=6)
+
+        self.bench.advance(10.0)
+
+        renewed = [s.at for s in self.bench.sent if RENEW in s.request.path]
+        answered = [at for at in renewed if at + 0.7 <= self.bench.clock.seconds()]
+        self.assertAlmostEqual(
+            self.keeper.lease.deadline, answered[-1] + span, places=6
+        )
+
     def test_v4_silence_ends_the_lease_in_time(self) -> None:
         """
         Without any answer the lease ends by the last acknowledged pass, before

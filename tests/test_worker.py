@@ -289,7 +289,7 @@ class AssignmentTests(WorkerCase):
         self.advance(40)
 
         self.assertEqual(self.workload("a"), {"w1"})
-        self.assertTrue(self.logged("assignments-not-read"))
+        self.assertTrue(self.logged("watch-failed"))
 
     def test_all_unassigned(self) -> None:
         """

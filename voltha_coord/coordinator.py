@@ -35,6 +35,7 @@ from .consul.address import ConnectionSettings, from_environment
 from .consul.api import ConsulApi
 from .consul.client import Consul
 from .consul.connect import connect
+from .consul.model import Reading
 from .consul.requester import Outcome, Requester
 from .consul.token import TokenSource
 from .consul.transport import ITransport
@@ -54,7 +55,7 @@ from .events import (
 )
 from .held import acquire, release
 from .interfaces import ILeader, IRunner, IWorker
-from .keys import Keys, check_instance_id
+from .keys import CONSTANTS, Keys, check_instance_id, is_instance_id, overridden
 from .leader import Leader
 from .leading import Leading
 from .link import Link
@@ -247,22 +248,14 @@ class Coordinator:
 
     def _make_keys(self) -> Keys:
         """
-        Take the keys from the settings, but for constants a subclass set.
+        Take the keys from the settings, but for constants a subclass defines.
         """
-        own = {
-            "leader": self.LEADER_KEY,
-            "members": self.MEMBERSHIP_PREFIX,
-            "assignments": self.ASSIGNMENT_PREFIX,
-            "work": self.WORKLOAD_PREFIX,
-        }
-        inherited = {
-            "leader": Coordinator.LEADER_KEY,
-            "members": Coordinator.MEMBERSHIP_PREFIX,
-            "assignments": Coordinator.ASSIGNMENT_PREFIX,
-            "work": Coordinator.WORKLOAD_PREFIX,
-        }
-        overridden = {name: key for name, key in own.items() if key != inherited[name]}
-        return Keys(self.settings.prefix, **overridden)
+        mine = type(self).__mro__[: type(self).__mro__.index(Coordinator)]
+        defined = {name for cls in mine for name in vars(cls)}
+        return overridden(
+            self.settings.prefix,
+            {name: getattr(self, name) for name in CONSTANTS if name in defined},
+        )
 
     def _wire(self) -> None:
         """
@@ -517,6 +510,16 @@ class Coordinator:
             self.view.follow()
         return self._listeners.add(callback)
 
+    def give_up_leadership(self, reason: str) -> None:
+        """
+        Lead no more, offer leadership to others, and be no candidate for
+        ``Settings.candidate_pause`` seconds.  Nothing happens if we do not lead.
+
+        :param reason: for the log, in kebab-case.
+        """
+        if self._election.term is not None:
+            self._election.give_up(reason)
+
     def set_weight(self, weight: float) -> None:
         """
         Take another share of the work from now on.
@@ -715,6 +718,7 @@ class Coordinator:
             self.steady,
             self.log,
             answering=self.link.connection is Connection.CONNECTED,
+            leased=self._leased,
             budget=self.settings.drain_timeout,
         )
         yield steps.local("halt-leader", self._when_at_rest)
@@ -727,7 +731,7 @@ class Coordinator:
             yield steps.consul("release-leadership", self._election.resign)
         if self._worker_started:
             if self.is_member and self.worker.my_workload:
-                yield steps.consul("say-leaving", self._say_leaving)
+                yield steps.consul("step-aside", self._step_aside)
             yield steps.work("stop-work", self.worker.halt)
         yield steps.local("stop-membership", self._membership.stop)
         session = self.session_id
@@ -740,17 +744,31 @@ class Coordinator:
         yield steps.consul("destroy-session", self.session.destroy)
         yield steps.local("close-connections", self._requester.close)
 
-    def _say_leaving(self) -> Deferred[Any]:
+    @inlineCallbacks
+    def _step_aside(self) -> Steps[None]:
         """
         Let the leader move our work while we stop it, and give us no more.
         """
-        assert self.session_id is not None
-        return acquire(
-            self.api,
-            self.membership_record_key,
-            self._member_record(),
-            self.session_id,
+        session = self.session_id
+        assert session is not None
+        if (yield self._led_by_original()):
+            # It looks at keys, and not at what a record says.
+            yield self._membership.stop()
+            yield release(self.api, self.membership_record_key, session)
+            return
+        yield acquire(
+            self.api, self.membership_record_key, self._member_record(), session
         )
+
+    @inlineCallbacks
+    def _led_by_original(self) -> Steps[bool]:
+        leader = self.leader_id
+        if leader is None or not is_instance_id(leader):
+            return False
+        reading: Reading = yield self.api.get(self.keys.member(leader))
+        if reading.entry is None:
+            return False
+        return Member.from_entry(reading.entry, self.keys).foreign
 
     def _shut_down_ended(self, result: Any) -> None:
         if isinstance(result, Failure):

@@ -54,6 +54,9 @@ from .settings import Settings
 from .succession import Succession
 from .term import Term
 
+#: The reason a term ends in order.
+SHUTTING_DOWN = "shutting-down"
+
 #: Candidates that wake together do not all ask together: up to so many seconds.
 STAGGER = 0.03
 
@@ -199,7 +202,7 @@ class Election:
         End the term if there is one, at this instant, and begin none any more.
         """
         self._retired = True
-        self._end_term("shutting-down")
+        self._end_term(SHUTTING_DOWN)
 
     @inlineCallbacks
     def stop(self) -> Steps[None]:
@@ -251,6 +254,8 @@ class Election:
         """
         Note what stands under the leader key.
         """
+        if entry != self._entry:
+            self._log.debug("leader-key-change", entry=entry)
         self._entry = entry
         lease = self._session.lease
         if lease is None or not self._held_by(lease.session_id):
@@ -290,7 +295,10 @@ class Election:
                 seconds = backoff.next()
             except ConsulError as error:
                 seconds = backoff.next()
-                self._log.warning(
+                # Consul that is away is told by whoever makes the session.
+                loud = backoff.grew and not error.retryable
+                log = self._log.warning if loud else self._log.debug
+                log(
                     "election-step-failed", retry_in=round(seconds, 3), error=str(error)
                 )
             except CancelledError:
@@ -486,5 +494,6 @@ class Election:
         if term is None:
             return
         term.end()
-        self._log.warning("lost-leadership", fencing_token=term.token, reason=reason)
+        log = self._log.info if reason == SHUTTING_DOWN else self._log.warning
+        log("lost-leadership", fencing_token=term.token, reason=reason)
         self._deposed(reason)

@@ -8,6 +8,7 @@ takes keys apart again; nothing else in the package concatenates keys.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -266,6 +267,42 @@ class Keys:
             "assignments": self.assignments,
         }
         return probe(listed.get(name, f"{self.prefix}/{name}/"))
+
+
+#: The original coordinator's class constants, and which key each one is.
+CONSTANTS = {
+    "LEADER_KEY": "leader",
+    "MEMBERSHIP_PREFIX": "members",
+    "ASSIGNMENT_PREFIX": "assignments",
+    "WORKLOAD_PREFIX": "work",
+}
+
+
+def overridden(prefix: str, constants: Mapping[str, str]) -> Keys:
+    """
+    Give the keys with some of the original's constants set apart.
+
+    What has no constant (the term record, owner records, reports …) lies
+    beside the leader key: whoever shares that shares these.
+
+    :param prefix: for what is not set apart.
+    :param constants: by the names of :data:`CONSTANTS`.
+    :raises ConfigurationError: naming the constant that cannot be one.
+    """
+    for name, value in constants.items():
+        if name != "LEADER_KEY" and not value.endswith("/"):
+            raise ConfigurationError(f"{name}: {value!r} does not end with a slash")
+        try:
+            check_prefix(value.removesuffix("/"))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{name}: {error}") from error
+    leader = constants.get("LEADER_KEY")
+    if leader is not None:
+        parent, _, _ = leader.rpartition("/")
+        if not parent:
+            raise ConfigurationError(f"LEADER_KEY: {leader!r} lies under no prefix")
+        prefix = parent
+    return Keys(prefix, **{CONSTANTS[name]: key for name, key in constants.items()})
 
 
 def probe(prefix: str) -> str:

@@ -40,10 +40,15 @@ from ._loops import Tasks, Wake, sleep
 from ._types import Steps
 from .apply import Application, prepare
 from .consul.backoff import Backoff
-from .consul.model import KeyNames, Reading
+from .consul.model import Entry, KeyNames, Reading
 from .consul.transaction import TransactionOutcome
 from .consul.watch import Watch
-from .errors import ConsulError, CoordinationError, LeaseOverError
+from .errors import (
+    AccessDenied,
+    ConsulError,
+    CoordinationError,
+    LeaseOverError,
+)
 from .interfaces import ILeader, IPlanner
 from .keys import is_work_id, shown
 from .ownership import lease_over
@@ -122,10 +127,14 @@ class Leader:
         self._consistent_at = -math.inf
         self._waiting: tuple[OwnerRecord, ...] = ()
         self._said: dict[str, object] = {}
+        self._intent: tuple[Entry, ...] | None = None
+        self._denied_since: float | None = None
+        self._give_up = coordinator.give_up_leadership
         self._reminders = Reminders(self._keys, self._settings.resync_interval)
         self._watches: tuple[Watch[Any], ...] = (
             self._watch("members", self._read_members, self._members_seen),
             self._watch("work", self._read_work, self._work_seen),
+            self._watch("intent", self._read_intent, self._intent_seen),
         )
         #: What the last pass came to.
         self.last_pass = PassReport()
@@ -176,6 +185,7 @@ class Leader:
             name=name,
             wait=self._settings.watch_wait,
             random=self._random,
+            log=self._log,
         )
 
     def _read_members(
@@ -229,6 +239,22 @@ class Leader:
             self._work = work
             self._want_pass(self._settings.soak)
 
+    def _read_intent(
+        self, index: int, wait: float, consistent: bool
+    ) -> Deferred[Reading]:
+        return self._api.list(
+            self._keys.intent, index=index, wait=wait, consistent=consistent
+        )
+
+    def _intent_seen(self, reading: Reading) -> None:
+        """
+        An operator wants something, or wants it no more: a pass is due.
+        """
+        changed = self._intent is not None and self._intent != reading.entries
+        self._intent = reading.entries
+        if changed:
+            self._want_pass(self._settings.departed_soak)
+
     def _want_pass(self, soak: float) -> None:
         """
         Make a pass after so many seconds of quiet, or sooner if one is wanted
@@ -268,6 +294,7 @@ class Leader:
                 passed: bool = yield self._step()
                 if passed:
                     backoff.clear()
+                    self._denied_since = None
             except CancelledError:
                 raise
             except LeaseOverError:
@@ -278,16 +305,36 @@ class Leader:
                     return
                 # Whatever a planner or a snapshot comes up with: the loop of a
                 # leader goes on, and says what is wrong.
+                if isinstance(error, AccessDenied) and self._denied_for_long():
+                    self._give_up("denied")
+                    return
                 seconds = backoff.next()
-                self._log.error(
-                    "failed-reassignment",
-                    retry_in=round(seconds, 3),
-                    error=str(error),
-                    exc_info=not isinstance(error, CoordinationError),
-                )
+                self._say_failed(error, seconds, loud=backoff.grew)
                 self._not_before = self._reactor.seconds() + seconds
                 # Whatever changes meanwhile, it is not made later than this.
                 self._due = self._latest = self._not_before
+
+    def _denied_for_long(self) -> bool:
+        """
+        Whether the token may not do what a pass does, and another member's may:
+        at once for a leader that never made a pass, else once it lasts.
+        """
+        now = self._reactor.seconds()
+        if self._denied_since is None:
+            self._denied_since = now
+        patience = self._settings.resync_interval if self.last_pass.number else 0.0
+        return now >= self._denied_since + patience
+
+    def _say_failed(self, error: Exception, seconds: float, *, loud: bool) -> None:
+        # Consul that is away is told by whoever makes the session.
+        away = isinstance(error, ConsulError) and error.retryable
+        log = self._log.error if loud and not away else self._log.debug
+        log(
+            "failed-reassignment",
+            retry_in=round(seconds, 3),
+            error=str(error),
+            exc_info=not isinstance(error, CoordinationError),
+        )
 
     @inlineCallbacks
     def _step(self) -> Steps[bool]:
@@ -402,6 +449,9 @@ class Leader:
         """
         Say once what lies under the prefix and cannot be used.
         """
+        thawed = self._said.get("planning-frozen") and not state.frozen
+        if thawed:
+            self._log.info("planning-goes-on")
         if self._note("planning-frozen", state.frozen) and state.frozen:
             self._log.warning("planning-frozen", key=self._keys.freeze)
         if self._note("stray-keys", state.stray) and state.stray:

@@ -36,6 +36,9 @@ from .settings import Settings
 #: that a session of our own still holds, in seconds.
 HELD_RETRY = 1.0
 
+#: While another session holds our key, that is said every so many seconds.
+SAY_AGAIN = 60.0
+
 
 class MemberKeeper:
     """
@@ -83,6 +86,7 @@ class MemberKeeper:
         self._session_seen: str | None = None
         self._joined_session: str | None = None
         self._said: str | None = None
+        self._say_again = 0.0
         self._delayed = Backoff(random, LOCK_DELAY_STEPS)
         #: Who holds our member key while we do not: its session.
         self.hindered_by: str | None = None
@@ -202,7 +206,7 @@ class MemberKeeper:
         ours = {None, session, *self._session.own_sessions}
         if entry is not None and entry.session not in ours:
             self._note_hindered(entry.session)
-            return None
+            return SAY_AGAIN
         result: Acquisition = yield acquire(self._api, self._key, value, session)
         if result.hindrance is Hindrance.LOCK_DELAY:
             if self._joined_session == session:
@@ -227,14 +231,17 @@ class MemberKeeper:
         Another session holds our key, an earlier life's or a double's.
         """
         self.hindered_by = session
-        if session != self._said:
+        now = self._reactor.seconds()
+        if session != self._said or now >= self._say_again:
             self._said = session
+            self._say_again = now + SAY_AGAIN
             self._log.warning(
                 "stale-membership-record-in-the-way",
                 key=self._key,
                 holder=session,
-                action="waiting until that session ends; if no other process of "
-                "this instance id is meant to run, nothing is to be done",
+                effect="waiting until that session ends",
+                action="if it is not an earlier life of this process, stop one of "
+                "the two, or give it another instance id",
             )
         if self._joined_session is not None:
             self._joined_session = None

@@ -37,6 +37,9 @@ from .term import Term
 #: How often leaving is tried while the record moves under our hands.
 LEAVE_ATTEMPTS = 3
 
+#: What one waits for when nobody can read who led before.
+UNREADABLE = "unreadable"
+
 
 class Office:
     """
@@ -69,6 +72,9 @@ class Office:
         self._refused = refused
         self._log = log
         self._highest_token = 0
+        self._seen_record = False
+        self._unreadable = 0
+        self._waited_for = ""
         self.named = False
         self.waiting_for = ""
 
@@ -225,14 +231,31 @@ class Office:
         """
         self.waiting_for = ""
         if entry is None:
+            if self._seen_record:
+                self._seen_record = False
+                self._log.error(
+                    "term-record-missing",
+                    effect="who led before is not known, nor waited for",
+                )
             return True
+        self._seen_record = True
         try:
             found = TermRecord.from_entry(entry)
         except RecordError as error:
             # Somebody wrote over it: who led is not known.  Wait as for a
             # session that is gone, from when we first saw this very record.
-            self._log.error("term-record-unreadable", error=str(error))
-            return self._succession.waited(f"term-{entry.modify_index}")
+            self.waiting_for = UNREADABLE
+            if entry.modify_index != self._unreadable:
+                self._unreadable = entry.modify_index
+                self._log.error(
+                    "term-record-unreadable",
+                    error=str(error),
+                    effect="the next term begins in one session TTL",
+                )
+            over_now = self._succession.waited(f"term-{entry.modify_index}")
+            if over_now:
+                self.waiting_for = ""
+            return over_now
         if found.released or found.session in self._session.own_sessions:
             return True
         over: bool = yield self._succession.is_over(
@@ -242,7 +265,11 @@ class Office:
         )
         if not over:
             self.waiting_for = found.session
-            self._log.debug(
-                "waiting-for-predecessor", holder=found.holder, session=found.session
-            )
+            if found.session != self._waited_for:
+                self._waited_for = found.session
+                self._log.info(
+                    "waiting-for-predecessor",
+                    holder=found.holder,
+                    session=found.session,
+                )
         return over

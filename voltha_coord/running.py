@@ -115,6 +115,7 @@ class RunningItems:
         self._log = log
         self._tasks = Tasks(log)
         self._given_up = False
+        self._usage_unknown: set[str] = set()
         #: Every item that we own and that has not stopped, by work id.
         self.items: dict[str, Item] = {}
 
@@ -305,10 +306,11 @@ class RunningItems:
             if usage:
                 json.dumps(usage := dict(usage))
         except Exception as error:
-            self._log.error(
-                "usage-unknown", work=item.item.id, error=_told(error), exc_info=True
-            )
+            if item.item.id not in self._usage_unknown:
+                self._usage_unknown.add(item.item.id)
+                self._log.error("usage-unknown", work=item.item.id, error=_told(error))
             return {}
+        self._usage_unknown.discard(item.item.id)
         return usage
 
 

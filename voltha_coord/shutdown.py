@@ -31,21 +31,33 @@ CONSUL_SECONDS = 2.0
 #: … and so many once Consul has left one unanswered.
 BRIEF_SECONDS = 0.5
 
+#: Of the budget, so many seconds are kept for the steps after the work.
+RESERVED_SECONDS = 1.5
+
 
 class ShutdownSteps:
     """
     Makes the steps; see Note [Shutting down].
 
     :param answering: whether Consul answers, as far as is known.
-    :param budget: seconds for all that may take as long as it likes.
+    :param leased: whether there is a lease to work under.
+    :param budget: seconds for all steps together; once they are used up, those
+        that are left are tried only briefly.
     """
 
     def __init__(
-        self, reactor: IReactorTime, log: Any, *, answering: bool, budget: float
+        self,
+        reactor: IReactorTime,
+        log: Any,
+        *,
+        answering: bool,
+        leased: Callable[[], bool],
+        budget: float,
     ) -> None:
         self._reactor = reactor
         self._log = log
         self._answering = answering
+        self._leased = leased
         self._give_up = reactor.seconds() + budget
 
     def local(self, name: str, call: Callable[[], Any]) -> Any:
@@ -63,11 +75,14 @@ class ShutdownSteps:
 
         :return: as :meth:`local`.
         """
-        left = max(BRIEF_SECONDS, self._give_up - self._reactor.seconds())
-        if not self._answering:
-            # Our lease is over or about to be: work has stopped, or must now.
+        left = self._left() - RESERVED_SECONDS
+        if not self._leased():
+            # Others may begin with it: work has stopped, or must now.
             left = min(left, CONSUL_SECONDS)
-        return self._step(name, call, left)
+        return self._step(name, call, max(BRIEF_SECONDS, left))
+
+    def _left(self) -> float:
+        return self._give_up - self._reactor.seconds()
 
     @inlineCallbacks
     def consul(self, name: str, call: Callable[[], Any]) -> Steps[bool]:
@@ -77,6 +92,7 @@ class ShutdownSteps:
         :return: as :meth:`local`.
         """
         seconds = CONSUL_SECONDS if self._answering else BRIEF_SECONDS
+        seconds = max(BRIEF_SECONDS, min(seconds, self._left()))
         done: bool = yield self._step(name, call, seconds)
         self._answering = done
         return done

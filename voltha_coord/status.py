@@ -6,8 +6,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .office import UNREADABLE
+
 if TYPE_CHECKING:
     from .coordinator import Coordinator
+    from .leader import PassReport
+
+#: So many problems are named at most.
+MOST_PROBLEMS = 50
+
+#: What is said of a key that cannot be ours.
+STRAY = "no key of this cluster: left alone"
 
 
 def describe(coordinator: Coordinator) -> dict[str, Any]:
@@ -36,6 +45,7 @@ def describe(coordinator: Coordinator) -> dict[str, Any]:
         "assigned": sorted(getattr(worker, "assigned", ())),
         "errors": errors,
         "stray_keys": 0 if last_pass is None else len(last_pass.stray),
+        "problems": {} if last_pass is None else problems(last_pass),
         "consul": {
             "address": coordinator.consul_address,
             "connection": coordinator.connection.value,
@@ -45,6 +55,14 @@ def describe(coordinator: Coordinator) -> dict[str, Any]:
         "app_lease": None,
         "version": coordinator.version,
     }
+
+
+def problems(last_pass: PassReport) -> dict[str, str]:
+    """
+    Give what the leader could not use, by key: some of it, if it is much.
+    """
+    found = {**last_pass.problems, **dict.fromkeys(last_pass.stray, STRAY)}
+    return dict(sorted(found.items())[:MOST_PROBLEMS])
 
 
 def waiting_for(coordinator: Coordinator) -> str | None:
@@ -59,6 +77,8 @@ def waiting_for(coordinator: Coordinator) -> str | None:
             return "the member key"
         return f"the member key, held by session {holder}"
     predecessor = coordinator.waiting_for_lease_of
+    if predecessor == UNREADABLE:
+        return "one session TTL to pass: the term record does not say who led"
     if predecessor:
         return f"the lease of session {predecessor} to be over"
     if coordinator.lock_delayed:

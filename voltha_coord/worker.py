@@ -53,6 +53,7 @@ from .listing import list_again
 from .ownership import Claim, Claims, Ownership, OwnRecord, Release, lease_over
 from .records import OwnerRecord, WorkItem
 from .reporting import StatusWriter
+from .runners.complete import complete
 from .runners.track import TrackRunner
 from .running import RUNNING, Item, RunningItems
 
@@ -108,11 +109,11 @@ class Worker:
             name="assignments",
             wait=self._settings.watch_wait,
             random=self._random,
-            failed=self._unreadable,
+            log=self._log,
         )
         self._running = RunningItems(
             self._reactor,
-            TrackRunner() if runner is None else runner,
+            TrackRunner() if runner is None else complete(runner),
             stopped=self._item_stopped,
             changed=self._status_changed,
             attend=self._wake.set,
@@ -139,6 +140,7 @@ class Worker:
         self._stock_of: Lease | None = None
         #: Whether a question is under way that decides what we own.
         self._asking = False
+        self._paused = False
         self._unsure = False
         self._watched_under: str | None = None
         self._claim_pause = CLAIM_RETRY[0]
@@ -181,7 +183,15 @@ class Worker:
         The lease began, is about to end, or ended; see Note [Work and the
         lease].
         """
-        self._running.stop_all_but(self._permitted(), release=False)
+        permitted = self._permitted()
+        if permitted is None and self._running.items and not self._paused:
+            self._paused = True
+            self._log.warning(
+                "work-stopped",
+                items=len(self._running.items),
+                effect="it stays ours, and goes on here when Consul allows",
+            )
+        self._running.stop_all_but(permitted, release=False)
         self._wake.set()
         self._reports.wake()
 
@@ -200,6 +210,7 @@ class Worker:
         self._soaking.cancel()
         yield self._watch.stop()
         yield self._tasks.stop()
+        self._log.info("stopping-work", items=len(self._running.items))
         self._running.stop_all_but(None, release=True)
         try:
             yield self._give_everything_back()
@@ -294,9 +305,6 @@ class Worker:
         if self._assigned and not reading.entries:
             reading = yield list_again(self._api, self._prefix)
         return reading
-
-    def _unreadable(self, error: Exception) -> None:
-        self._log.warning("assignments-not-read", key=self._prefix, error=str(error))
 
     def _assignments_seen(self, reading: Reading) -> None:
         start = len(self._prefix)
@@ -556,6 +564,10 @@ class Worker:
                 self._running.start(item)
             else:
                 self._running.stop(item, release=False)
+        self._log.info(
+            "work-resumed" if self._paused else "work-started", items=len(owned)
+        )
+        self._paused = False
 
     # Releasing, and telling.
 
