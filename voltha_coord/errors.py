@@ -124,7 +124,8 @@ class InvalidSession(ConsulError):
 
 class InvalidSessionTTL(ConsulError):
     """
-    Consul's servers refuse this TTL; the text names the bounds.
+    Consul's servers refuse this TTL; the text names the bounds.  Worth a retry
+    with another TTL only.
 
     :ivar minimum: the smallest TTL the servers take, in seconds, when known.
     """
@@ -137,7 +138,7 @@ class InvalidSessionTTL(ConsulError):
 class CheckLost(ConsulError):
     """
     The agent does not know the check, or the catalog has it missing or
-    critical: register it again.
+    critical: register it again.  Worth a retry after that.
     """
 
 
@@ -151,7 +152,7 @@ class NodeMissing(CheckLost):
 
 class KeyNotFound(ConsulError, _consul.NotFound):
     """
-    404 where something was expected.
+    404 where something was expected.  Not worth a retry until it is there.
     """
 
 

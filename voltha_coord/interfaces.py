@@ -130,6 +130,9 @@ class IRunner(Interface):
     Deferred.  When ``start_work`` or ``update_work`` fails, the failure's text
     is reported as the reason why the item does not run, and the call is tried
     again later.
+
+    A runner that is given to a Coordinator needs ``start_work`` and
+    ``stop_work``; what else it leaves out does nothing.
     """
 
     def prepare_work(item: WorkItem) -> Deferred[None] | None:
@@ -158,7 +161,7 @@ class IRunner(Interface):
         Until the Deferred has fired the item counts as running, and no other
         member starts it.  May be called while ``start_work`` has not finished;
         that Deferred is cancelled before.  May be called for an item that does
-        not run, which is no error.  ``Settings.grace`` seconds before the
+        not run, which is no error.  ``Settings.stop_grace`` seconds before the
         member's lease ends is the latest moment at which it is called.
         """
 
@@ -166,8 +169,9 @@ class IRunner(Interface):
         """
         Go on with a changed description of an item that runs.
 
-        The worker calls it with the item as it is now to be; a runner that
-        cannot change an item in its run stops and starts it.
+        Called when the leader hands a changed item to the member that runs it.
+        The shipped leaders assign ids alone: with them a changed value takes
+        effect when the item is next started, and this is not called.
         """
 
     def report(item: WorkItem) -> Deferred[bytes | None] | bytes | None:
