@@ -157,6 +157,26 @@ class Liveness:
         self._registered_at = self._reactor.seconds()
         self._ticker.start(self._settings.pass_interval)
 
+    @property
+    def told_age(self) -> float:
+        """
+        Seconds since the agent was last told of it.
+        """
+        return self._reactor.seconds() - self._registered_at
+
+    @inlineCallbacks
+    def tell_again(self) -> Steps[None]:
+        """
+        Tell the agent of it once more, before a session rests on it: the agent
+        then tells the catalog, and of its node as well, whatever it believes
+        the catalog to know.
+
+        :return: a Deferred that fires when done, or fails with
+            :class:`ConsulError`.
+        """
+        yield self._api.register_service(self.service)
+        self._registered_at = self._reactor.seconds()
+
     def _acknowledged(self) -> Acknowledged:
         now = self._reactor.seconds
         return Acknowledged(now, self._settings.failure_detection, now())

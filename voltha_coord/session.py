@@ -59,6 +59,10 @@ from .settings import CONSUL_TTL_MULTIPLIER, Settings, guard_seconds
 #: is not worth a word.
 SYNC_PATIENCE = 0.5
 
+#: A check that is not in the catalog so many seconds after its agent was told of
+#: it is told again: the agent might take a minute or two to notice.
+SYNC_SECONDS = 10.0
+
 #: Why a session was lost, where no :class:`CheckEnd` or :class:`LeaseEnd` says.
 RENEWAL_REFUSED = "renewal-answered-404"
 SESSION_GONE = CheckEnd.SESSION_GONE.value
@@ -134,6 +138,7 @@ class SessionKeeper:
         self._session_ttl = settings.session_ttl
         self._check: Liveness | None = None
         self._without_check = not settings.failure_detection
+        self._untold = False
         self._made: _Made | None = None
         self._why: str | None = None
         self._confirming = False
@@ -248,13 +253,9 @@ class SessionKeeper:
             try:
                 yield self._have_check()
                 yield self._have_session()
-            except NodeMissing as error:
-                # Registering another check puts the node back.
-                if self._check is not None:
-                    self._drop_check()
-                yield self._back_off(backoff, "session-not-created", error)
             except CheckLost as error:
                 # The catalog hears of a new check a little later.
+                self._untold = isinstance(error, NodeMissing) or self._overdue()
                 yield self._back_off(
                     backoff, "session-not-created", error, SYNC_PATIENCE
                 )
@@ -275,7 +276,12 @@ class SessionKeeper:
         """
         if self._check is not None and not self._check.holds():
             self._drop_check()
-        if self._check is not None or self._without_check:
+        if self._check is not None:
+            if self._untold:
+                self._untold = False
+                yield self._check.tell_again()
+            return
+        if self._without_check:
             return
         check = Liveness(
             self._reactor,
@@ -296,6 +302,13 @@ class SessionKeeper:
             self._do_without_check(CheckEnd.DENIED, error=str(error))
         else:
             self._check = check
+
+    def _overdue(self) -> bool:
+        """
+        Whether the agent has had more than enough time to tell the catalog of
+        the check; it may have done so, and the catalog have lost it since.
+        """
+        return self._check is not None and self._check.told_age >= SYNC_SECONDS
 
     def _unique(self) -> str:
         return f"{int(self._random() * 2**32):08x}"
