@@ -23,7 +23,7 @@ class InstalledTests(SynchronousTestCase):
         """
         Find it.
         """
-        if "VOLTHA_COORD_INSTALLED" not in os.environ:
+        if "VOLTHA_TESTS_INSTALLED" not in os.environ:
             raise SkipTest("runs on the source tree; `make test` installs the package")
         self.distribution = metadata.distribution("voltha_coord")
         files = self.distribution.files

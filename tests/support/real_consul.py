@@ -28,7 +28,7 @@ _MASTER_TOKEN = "5a0e2ac4-7c1c-4f6b-9d0a-5f1d6e3b2c70"
 POLICY = Path(__file__).with_name("policy.hcl")
 
 #: Set to 1 where a missing Consul is a failure and not a skip.
-REQUIRE = "VOLTHA_COORD_REQUIRE_CONSUL"
+REQUIRE = "VOLTHA_TESTS_REQUIRE_CONSUL"
 
 
 class ConsulMissing(Exception):

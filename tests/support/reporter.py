@@ -7,7 +7,7 @@ reads the output.  Here each test counts once, by the worst that was said of
 it, and a run of nothing is a failure.
 
 The closing line is ``N passed, N failed, N skipped``.  Where the environment
-variable ``VOLTHA_COORD_TALLY`` names a file, the three numbers are appended to
+variable ``VOLTHA_TESTS_TALLY`` names a file, the three numbers are appended to
 that file instead: whoever set it adds them up with other checks and prints the
 line (see ``tools/tally``).
 """
@@ -24,7 +24,7 @@ from attrs import frozen
 from twisted.trial.reporter import TextReporter
 
 #: Names the file to which the counts go instead of a closing line.
-TALLY_VARIABLE = "VOLTHA_COORD_TALLY"
+TALLY_VARIABLE = "VOLTHA_TESTS_TALLY"
 
 
 class Outcome(IntEnum):
