@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
 from attrs import field, frozen
 
+from .consul.address import check_name
 from .errors import ConfigurationError
 
 #: Every option has an environment variable of this prefix and its name.
 VARIABLE_PREFIX = "VOLTHA_COORD_"
+
+#: Kubernetes and Docker put such variables into every process beside a service
+#: that is called voltha-coord (or voltha-coord-…); nobody set them.
+_SERVICE_LINK = re.compile(
+    r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)"
+)
+_SERVICE_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://\S+")
 
 
 @frozen
@@ -125,8 +134,7 @@ def read_file(where: Value, parameters: Sequence[Parameter]) -> ConfigFile:
     for key, value in content.items():
         name = str(key).replace("_", "-")
         if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            unknown.append(f"{key!r}" + "".join(f" (is {n!r} meant?)" for n in near))
+            unknown.append(f"{key!r}{_nearest_to(name, names)}")
         elif name in keys:
             raise bad(f"{path!r} has {name!r} twice")
         else:
@@ -135,6 +143,42 @@ def read_file(where: Value, parameters: Sequence[Parameter]) -> ConfigFile:
     if unknown:
         raise bad(f"{path!r} has keys that are no options: {', '.join(unknown)}")
     return ConfigFile(path, values, keys)
+
+
+def check_variables(
+    parameters: Sequence[Parameter],
+    environ: Mapping[str, str],
+    others: Sequence[str] = (),
+) -> None:
+    """
+    Refuse environment variables that look like options and are none.
+
+    An empty one counts as not set.
+
+    :param others: variables of that prefix which mean something elsewhere.
+    :raises ConfigurationError: naming each, and what may have been meant.
+    """
+    known = [parameter.variables[0] for parameter in parameters] + [*others]
+    # Compared by what is behind the prefix, which would make all of them alike.
+    ends = [name.removeprefix(VARIABLE_PREFIX) for name in known]
+    unknown = [
+        name + _nearest_to(name.removeprefix(VARIABLE_PREFIX), ends, VARIABLE_PREFIX)
+        for name, value in sorted(environ.items())
+        if value
+        and name.startswith(VARIABLE_PREFIX)
+        and name not in known
+        and not _SERVICE_LINK.fullmatch(name)
+        and not _SERVICE_LINK_VALUE.fullmatch(value)
+    ]
+    if unknown:
+        raise ConfigurationError(
+            f"environment variables that are no options: {', '.join(unknown)}"
+        )
+
+
+def _nearest_to(name: str, names: Sequence[str], prefix: str = "") -> str:
+    near = difflib.get_close_matches(name, names, 1)
+    return "".join(f" (is {prefix + n!r} meant?)" for n in near)
 
 
 def resolve(
@@ -206,9 +250,22 @@ def host(raw: Any) -> str:
     Take a host's name or address.
     """
     value = text(raw)
-    if any(character in value for character in " /,@"):
+    try:
+        # What sockets do to a name before they look it up.
+        value.encode("idna")
+        bad = any(character in value for character in " /,@")
+    except UnicodeError:
+        bad = True
+    if bad:
         raise ValueError(f"{value!r} is not the name or address of a host")
     return value
+
+
+def datacenter(raw: Any) -> str:
+    """
+    Take the name of a Consul datacenter.
+    """
+    return check_name(text(raw))
 
 
 def number(raw: Any) -> float:
