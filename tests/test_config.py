@@ -252,7 +252,15 @@ class ConverterTests(SynchronousTestCase):
         """
         good = [("10.0.0.1", "10.0.0.1"), ("::1", "::1"), ("node-1.x", "node-1.x")]
         bad = ["", " ", "a b", "http://a", "a,b", "user@a", "a\nb", True, ["a"]]
+        bad += ["a..b", "a" * 64]
         self.check(config.host, good, bad)
+
+    def test_datacenter(self) -> None:
+        """
+        Datacenters are what a real Consul lets them be called.
+        """
+        good = [("dc1", "dc1"), ("eu-west_1", "eu-west_1"), (1, "1")]
+        self.check(config.datacenter, good, ["", "a b", "a.b", "\u00e4", ["a"]])
 
     def test_texts(self) -> None:
         """

@@ -213,6 +213,44 @@ class EnvironmentTests(SynchronousTestCase):
         )
         self.assertEqual([str(a) for a in settings.addresses], ["https://other:1"])
 
+    def test_given_token_file(self) -> None:
+        """
+        A token file given elsewhere wins, and is not said to come from Consul's
+        variable.
+        """
+        environ = {"CONSUL_HTTP_TOKEN_FILE": "/a", "CONSUL_CACERT": "/b"}
+
+        theirs = from_environment(environ)
+        ours = from_environment(environ, token_file="/c")
+
+        self.assertEqual((theirs.token_file, ours.token_file), ("/a", "/c"))
+        self.assertEqual(theirs.sources["token_file"], "CONSUL_HTTP_TOKEN_FILE")
+        self.assertEqual(ours.sources, {"ca_file": "CONSUL_CACERT"})
+
+    def test_bad_names(self) -> None:
+        """
+        A namespace or datacenter that Consul lets nobody have is refused.
+        """
+        error = self.assertRaises(
+            ConfigurationError, from_environment, {"CONSUL_NAMESPACE": "a/b"}
+        )
+        self.assertIn("CONSUL_NAMESPACE: 'a/b'", str(error))
+        error = self.assertRaises(
+            ConfigurationError, ConnectionSettings, datacenter="a b"
+        )
+        self.assertIn("datacenter: 'a b'", str(error))
+
+    def test_bad_token(self) -> None:
+        """
+        A token that no header can carry is refused without being repeated.
+        """
+        for token in ("s3cret\nx", "s3cret\u00e4"):
+            error = self.assertRaises(
+                ConfigurationError, from_environment, {"CONSUL_HTTP_TOKEN": token}
+            )
+            self.assertIn("CONSUL_HTTP_TOKEN", str(error))
+            self.assertNotIn("s3cret", str(error))
+
     def test_secrets(self) -> None:
         """
         Secrets do not show.

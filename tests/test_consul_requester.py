@@ -141,7 +141,10 @@ class TokenSourceTests(SynchronousTestCase):
         A file that cannot be read at the start is an error naming it.
         """
         error = self.assertRaises(ConfigurationError, TokenSource, None, "/no/file")
-        self.assertIn("/no/file", str(error))
+        self.assertEqual(
+            str(error),
+            "token file '/no/file' cannot be read: No such file or directory",
+        )
 
     def test_not_a_token(self) -> None:
         """
@@ -150,6 +153,10 @@ class TokenSourceTests(SynchronousTestCase):
         """
         for text in ("one\ntwo", "caf\u00e9", "a\0b"):
             self.assertRaises(ConfigurationError, TokenSource, None, self.write(text))
+        binary = self.write("")
+        Path(binary).write_bytes(b"\xff\xfe")
+        error = self.assertRaises(ConfigurationError, TokenSource, None, binary)
+        self.assertIn("holds something that is not a token", str(error))
 
     def test_refresh(self) -> None:
         """

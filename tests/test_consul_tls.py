@@ -26,6 +26,7 @@ from twisted.internet.interfaces import (
 from twisted.internet.ssl import Certificate, CertificateOptions, PrivateCertificate
 from twisted.internet.task import Clock, deferLater
 from twisted.internet.tcp import Client
+from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
@@ -33,7 +34,13 @@ from zope.interface.verify import verifyObject
 from tests.test_consul_http import Connection, Server, hang, reply
 from tests.test_consul_requester import GET
 from voltha_coord._types import Steps
-from voltha_coord.consul.address import Address, ConnectionSettings, TLSSettings
+from voltha_coord.consul.address import (
+    Address,
+    ConnectionSettings,
+    TLSSettings,
+    UnusableFile,
+    from_environment,
+)
 from voltha_coord.consul.connect import connect
 from voltha_coord.consul.http import HttpTransport
 from voltha_coord.consul.names import RememberingResolver
@@ -168,6 +175,23 @@ class TLSTests(TestCase):
         for host in ("127.0.0.1", "localhost"):
             response = yield self.transport(number, host).request(GET)
             self.assertEqual(response.body, b"secret")
+
+    @inlineCallbacks
+    def test_quiet(self) -> Steps[None]:
+        """
+        No factory of a connection tells the application's log of its start.
+        """
+        events: list[Any] = []
+        observer: Any = events.append
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        _, number = self.serve()
+
+        yield self.transport(number).request(GET)
+
+        told = [str(event["factory"]) for event in events if "factory" in event]
+        # But for the factory of the test's own server.
+        self.assertEqual([text for text in told if "Server" not in text], [])
 
     @inlineCallbacks
     def test_ca_path(self) -> Steps[None]:
@@ -342,8 +366,14 @@ class TLSTests(TestCase):
             (TLSSettings(cert_file=cert_file, key_file=locked_key), locked_key),
             (TLSSettings(key_file=key_file), key_file),
         ):
-            error = self.assertRaises(ConfigurationError, TLSContext, settings)
-            self.assertIn(named, str(error))
+            error = self.assertRaises(UnusableFile, TLSContext, settings)
+            self.assertIn(repr(named), str(error))
+            self.assertEqual(str(error).count(named), 1, error)
+            self.assertNotIn("[(", str(error))
+            setting = "key_file" if settings.key_file else "cert_file"
+            if settings.cert_file is None and settings.key_file is None:
+                setting = "ca_path" if settings.ca_path else "ca_file"
+            self.assertEqual(error.setting, setting)
 
     def test_one_file(self) -> None:
         """
@@ -634,3 +664,31 @@ class ConnectTests(TestCase):
             reactor,
             ConnectionSettings((Address("https", "x", 1),), tls=tls),
         )
+
+    def test_bad_files_from_somewhere(self) -> None:
+        """
+        The error about a file starts with what named it, where that is known.
+        """
+        environ = {"CONSUL_HTTP_SSL": "true", "CONSUL_CACERT": "/no/ca"}
+        token = {"CONSUL_HTTP_TOKEN_FILE": "/no/token"}
+        for variables, start in (
+            (environ, "CONSUL_CACERT: CA file '/no/ca' "),
+            (token, "CONSUL_HTTP_TOKEN_FILE: token file '/no/token' "),
+        ):
+            settings = from_environment(variables)
+            error = self.assertRaises(UnusableFile, connect, reactor, settings)
+            self.assertTrue(str(error).startswith(start), error)
+        settings = from_environment(token, token_file="/no/other")
+        error = self.assertRaises(UnusableFile, connect, reactor, settings)
+        self.assertTrue(str(error).startswith("token file '/no/other' "), error)
+
+    def test_user_alone(self) -> None:
+        """
+        ``CONSUL_HTTP_AUTH`` without a colon is a user without a password, as the
+        ``consul`` command sends it.
+        """
+        settings = from_environment({"CONSUL_HTTP_AUTH": "foo"})
+
+        requester = connect(reactor, settings)
+
+        self.assertEqual(requester._headers["Authorization"], "Basic Zm9vOg==")

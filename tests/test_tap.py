@@ -20,6 +20,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from tests.support.coordinators import RecordingCoordinator
+from twisted import __version__ as twisted_version
+from voltha_coord import __version__
 from voltha_coord.clock import boot_time
 from voltha_coord.consul.address import Address, from_environment
 from voltha_coord.options import PARAMETERS, Options, primary_ipv4
@@ -49,6 +51,15 @@ class OptionsTests(SynchronousTestCase):
         Say why a command line is refused.
         """
         return str(self.assertRaises(UsageError, parsed, *arguments, **environ))
+
+    def file(self, content: str) -> str:
+        """
+        Make a file; give its whole path.
+        """
+        path: str = os.path.abspath(self.mktemp())
+        with open(path, "w") as file:
+            file.write(content)
+        return path
 
     def test_defaults(self) -> None:
         """
@@ -93,6 +104,7 @@ class OptionsTests(SynchronousTestCase):
             "session-ttl": "20",
             "node-health": "",
             "drain-timeout": "3",
+            "token-file": self.file("t0"),
             "datacenter": "dc2",
             "log-format": "json",
             "log-level": "debug",
@@ -218,7 +230,10 @@ class OptionsTests(SynchronousTestCase):
             (["--lock-delay=61"], {}, "--lock-delay", "61", "command line"),
             (["--config=gone.yaml"], {}, "--config", "gone.yaml", "command line"),
             ([], {"VOLTHA_COORD_CONFIG": "gone"}, "gone", "VOLTHA_COORD_CONFIG"),
-            (["stray"], {}, "arguments"),
+            (["stray", "more"], {}, "unexpected argument 'stray'"),
+            (["--datacenter=a b"], {}, "--datacenter", "'a b'", "the command line"),
+            (["--rest-host=a..b"], {}, "--rest-host", "'a..b'", "the command line"),
+            ([], {"CONSUL_NAMESPACE": "a b"}, "CONSUL_NAMESPACE", "'a b'"),
         ]:
             text = self.refused(*arguments, **environ)  # type: ignore[arg-type]  # a table
             for word in words:
@@ -230,9 +245,163 @@ class OptionsTests(SynchronousTestCase):
         """
         text = self.refused("--session-ttl=10", VOLTHA_COORD_FAILURE_DETECTION="100")
 
-        self.assertIn("--session-ttl", text)
-        self.assertIn("session-ttl from the command line", text)
-        self.assertIn("failure-detection from VOLTHA_COORD_FAILURE_DETECTION", text)
+        self.assertTrue(text.startswith("--session-ttl: 10 s leaves no room"), text)
+        self.assertTrue(
+            text.endswith(
+                "(--session-ttl from the command line, "
+                "--failure-detection from VOLTHA_COORD_FAILURE_DETECTION)"
+            ),
+            text,
+        )
+
+    def test_one_source(self) -> None:
+        """
+        Where one option is to blame, its source is told as for any other value,
+        and options that have nothing to do with it are not.
+        """
+        lacking = self.refused("--failure-detection=0.01", "--drain-timeout=4")
+        bounds = self.refused("--drain-timeout=4000", VOLTHA_COORD_SESSION_TTL="20")
+
+        self.assertTrue(lacking.startswith("--failure-detection: 0.01 s"), lacking)
+        self.assertTrue(
+            lacking.endswith("needed (from the command line)"),
+            lacking,
+        )
+        self.assertEqual(
+            bounds,
+            "--drain-timeout: 4000 is not between 0 and 3600 seconds "
+            "(from the command line)",
+        )
+
+    def test_prefix_with_a_word_of_ours(self) -> None:
+        """
+        A prefix is shown as it was written, whatever words are in it.
+        """
+        text = self.refused("--prefix=/prefix/lock_delay")
+
+        self.assertIn("'/prefix/lock_delay'", text)
+
+    def test_unknown_variables(self) -> None:
+        """
+        Environment variables that look like options and are none are refused,
+        each with the nearest there is; empty ones count as not set.
+        """
+        text = self.refused(
+            VOLTHA_COORD_TOKENFILE="x",
+            VOLTHA_COORD_ZZZ="x",
+            VOLTHA_COORD_NOTHING="",
+        )
+
+        self.assertEqual(
+            text,
+            "environment variables that are no options: VOLTHA_COORD_TOKENFILE "
+            "(is 'VOLTHA_COORD_TOKEN_FILE' meant?), VOLTHA_COORD_ZZZ",
+        )
+
+    def test_variables_of_others(self) -> None:
+        """
+        What voltha-coordctl knows, and what Kubernetes puts beside a service of
+        that name, is nobody's mistake.
+        """
+        options = parsed(
+            VOLTHA_COORD_TIMEOUT="3",
+            VOLTHA_COORD_SERVICE_HOST="10.0.0.1",
+            VOLTHA_COORD_SERVICE_PORT="8880",
+            VOLTHA_COORD_SERVICE_PORT_HTTP="8880",
+            VOLTHA_COORD_PORT="tcp://10.0.0.1:8880",
+            VOLTHA_COORD_PORT_8880_TCP="tcp://10.0.0.1:8880",
+            VOLTHA_COORD_PORT_8880_TCP_ADDR="10.0.0.1",
+        )
+
+        self.assertEqual(options["rest-port"], 8880)
+
+    def test_token_file(self) -> None:
+        """
+        The token file can be an option, which wins over Consul's variable; twistd
+        may go elsewhere before it is read.
+        """
+        ours, theirs = self.file("one"), self.file("two")
+
+        options = parsed(
+            f"--token-file={os.path.relpath(ours)}", CONSUL_HTTP_TOKEN_FILE=theirs
+        )
+        by_variable = parsed(CONSUL_HTTP_TOKEN_FILE=os.path.relpath(theirs))
+
+        self.assertEqual(options.connection.token_file, ours)
+        self.assertEqual(options.files, [ours])
+        self.assertEqual(by_variable.connection.token_file, theirs)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir("/")
+        self.assertEqual(options.read_again()["token-file"].value, ours)
+
+    def test_unusable_files(self) -> None:
+        """
+        A file that cannot be read is refused at once, with what named it, and
+        with its path once.
+        """
+        gone = "'/no/file' cannot be read: No such file or directory"
+        secure = {"CONSUL_HTTP_SSL": "1"}
+        for arguments, environ, text in [
+            (
+                ["--token-file=/no/file"],
+                {"CONSUL_HTTP_TOKEN_FILE": "/no/file"},
+                f"--token-file: token file {gone} (from the command line)",
+            ),
+            (
+                [],
+                {"VOLTHA_COORD_TOKEN_FILE": "/no/file"},
+                f"--token-file: token file {gone} (from VOLTHA_COORD_TOKEN_FILE)",
+            ),
+            (
+                [],
+                {"CONSUL_HTTP_TOKEN_FILE": "/no/file"},
+                f"CONSUL_HTTP_TOKEN_FILE: token file {gone}",
+            ),
+            (
+                [],
+                {"CONSUL_CACERT": "/no/file", **secure},
+                f"CONSUL_CACERT: CA file {gone}",
+            ),
+            (
+                [],
+                {"CONSUL_CAPATH": "/no/file", **secure},
+                f"CONSUL_CAPATH: CA path {gone}",
+            ),
+            (
+                [],
+                {"CONSUL_CLIENT_CERT": "/no/file", **secure},
+                f"CONSUL_CLIENT_CERT: client certificate {gone}",
+            ),
+        ]:
+            self.assertEqual(self.refused(*arguments, **environ), text)
+
+    def test_embedded_needs_nothing_else(self) -> None:
+        """
+        What Consul's own variables say of an address and of TLS does not count
+        with an embedded Consul.
+        """
+        options = parsed(
+            "--consul=embedded:8501",
+            CONSUL_HTTP_ADDR="a:b",
+            CONSUL_HTTP_SSL="1",
+            CONSUL_CACERT="/no/file",
+        )
+
+        self.assertEqual(options.connection.addresses, (Address(port=8501),))
+
+    def test_version(self) -> None:
+        """
+        ``--version`` prints our version and Twisted's.
+        """
+        out = StringIO()
+        self.patch(sys, "stdout", out)
+
+        ended = self.assertRaises(SystemExit, parsed, "--version")
+
+        self.assertEqual(ended.code, 0)
+        self.assertEqual(
+            out.getvalue(), f"voltha_coord {__version__} (Twisted {twisted_version})\n"
+        )
 
     def test_file(self) -> None:
         """

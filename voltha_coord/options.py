@@ -7,19 +7,26 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from attrs import evolve
 from twisted.python import usage
 
+from twisted import __version__ as twisted_version
+
 from . import _logging, config, plugins
+from ._version import __version__
 from .config import Parameter, Value
 from .consul.address import (
     DEFAULT_PORT,
+    Address,
     ConnectionSettings,
+    UnusableFile,
     from_environment,
 )
+from .consul.connect import credentials
 from .errors import ConfigurationError
 from .keys import check_instance_id
 from .settings import Settings
@@ -128,8 +135,15 @@ PARAMETERS = (
         "seconds that stopping may take in all",
     ),
     Parameter(
-        "datacenter",
+        "token-file",
         config.text,
+        None,
+        "a file with the ACL token; SIGHUP reads it again",
+        shown_default="CONSUL_HTTP_TOKEN_FILE, else CONSUL_HTTP_TOKEN",
+    ),
+    Parameter(
+        "datacenter",
+        config.datacenter,
         None,
         "the Consul datacenter to ask",
         shown_default="the agent's own",
@@ -154,6 +168,9 @@ _CONFIG = Parameter(
     None,
     "a YAML file of options, by the same names; SIGHUP reads it again",
 )
+
+#: Variables of the same prefix that voltha-coordctl alone knows.
+_OTHER_VARIABLES = ("VOLTHA_COORD_TIMEOUT",)
 
 #: Options that go into Settings unchanged.
 _SETTINGS = (
@@ -220,11 +237,30 @@ class Options(usage.Options):
         self._environ = environ
         self._given: dict[str, Any] = {}
         self._config: Value | None = None
+        self._directory = ""
 
     def opt_consul(self, address: str) -> None:  # noqa: D102 (set below)
         self._given.setdefault("consul", []).append(address)
 
     opt_consul.__doc__ = next(p.help for p in PARAMETERS if p.name == "consul")
+
+    def opt_version(self) -> NoReturn:
+        """
+        Print the version, and Twisted's, and exit.
+        """
+        print(f"voltha_coord {__version__} (Twisted {twisted_version})")
+        sys.exit(0)
+
+    def parseArgs(self, *arguments: str) -> None:  # noqa: N802 (Twisted's name)
+        """
+        Take no arguments.
+
+        :raises UsageError: naming the first there is.
+        """
+        if arguments:
+            raise usage.UsageError(
+                f"unexpected argument {arguments[0]!r}: there are options only"
+            )
 
     def postOptions(self) -> None:
         """
@@ -232,9 +268,13 @@ class Options(usage.Options):
 
         :raises UsageError: naming the option, and the source of its value.
         """
+        self._directory = os.getcwd()
         given = {k: v for k, v in self.items() if v not in (None, 0)}
         self._given = {**given, **self._given}
         try:
+            config.check_variables(
+                (*PARAMETERS, _CONFIG), self._environ, _OTHER_VARIABLES
+            )
             path = config.resolve([_CONFIG], self._given, self._environ)["config"]
             if path.value is not None:
                 # twistd may go to another directory before it is read again.
@@ -242,7 +282,7 @@ class Options(usage.Options):
             values = self.read_again()
             self.settings = _settings(values)
             self.embedded_port = _embedded_port(values["consul"])
-            self.connection = _connection(values, self._environ)
+            self.connection = _connection(values, self._environ, self.embedded_port)
             self.leader = _plugin(plugins.find_leader, "leader", values)
             self.worker = _plugin(plugins.find_worker, "worker", values)
         except ConfigurationError as error:
@@ -260,6 +300,10 @@ class Options(usage.Options):
         if self._config is not None:
             file = config.read_file(self._config, PARAMETERS)
         values = config.resolve(PARAMETERS, self._given, self._environ, file)
+        token_file = values["token-file"]
+        if token_file.value is not None:
+            path = os.path.join(self._directory, token_file.value)
+            values["token-file"] = evolve(token_file, value=path)
         for name, default in (
             ("instance-id", self._default_instance_id),
             ("internal-host-address", lambda: Value(primary_ipv4(), "default")),
@@ -268,6 +312,14 @@ class Options(usage.Options):
             if values[name].value is None:
                 values[name] = default()
         return values
+
+    @property
+    def files(self) -> list[str]:
+        """
+        The files that are read again while the process runs.
+        """
+        config = None if self._config is None else self._config.value
+        return [path for path in (config, self.connection.token_file) if path]
 
     def _default_instance_id(self) -> Value:
         source = "HOSTNAME"
@@ -282,23 +334,32 @@ class Options(usage.Options):
 
 def _settings(values: Mapping[str, Value]) -> Settings:
     """
-    Make the Settings; an error names options instead of fields.
+    Make the Settings; an error names options instead of fields, and where those
+    come from that were set.
     """
     fields = {name.replace("-", "_"): name for name in _SETTINGS}
     try:
         return Settings(**{f: values[name].value for f, name in fields.items()})
     except ConfigurationError as error:
-        text = str(error)
-        named = [f for f in re.findall(r"\w+", text) if f in fields]
-        # A derived timing may stand in the text for the option it comes from.
-        told = [
-            f"{name} from {values[name].source}"
-            for name in fields.values()
-            if values[name].source != "default"
-        ]
-        for field in sorted(named, key=len, reverse=True):
-            text = re.sub(rf"(?<![-\w]){field}(?!\w)", f"--{fields[field]}", text)
-        raise ConfigurationError(f"{text} ({'; '.join(told)})") from error
+        told: dict[str, str] = {}
+
+        def option(match: re.Match[str]) -> str:
+            name = fields.get(match[0])
+            if name is None:
+                return match[0]
+            if values[name].source != "default":
+                told[f"--{name}"] = values[name].source
+            return f"--{name}"
+
+        # A prefix is a text of people's own; the rest are our words.
+        count = 1 if str(error).startswith("prefix:") else 0
+        text = re.sub(r"\w+", option, str(error), count=count)
+        sources = ", ".join(
+            source if len(told) == 1 else f"{name} from {source}"
+            for name, source in told.items()
+        )
+        before = "from " if len(told) == 1 else ""
+        raise ConfigurationError(f"{text} ({before}{sources})") from error
 
 
 def _embedded_port(consul: Value) -> int | None:
@@ -319,18 +380,58 @@ def _embedded_port(consul: Value) -> int | None:
 
 
 def _connection(
-    values: Mapping[str, Value], environ: Mapping[str, str]
+    values: Mapping[str, Value], environ: Mapping[str, str], embedded_port: int | None
 ) -> ConnectionSettings:
-    consul = values["consul"]
-    embedded = _embedded_port(consul) is not None
+    """
+    Say how Consul is reached, once all that is needed for it has been read.
+    """
+    consul, token_file = values["consul"], values["token-file"]
+    embedded = Address(port=embedded_port or DEFAULT_PORT)
+    addresses = consul.value or ()
+    if embedded_port is not None:
+        # Whatever else CONSUL_HTTP_ADDR may say.
+        addresses = (embedded.authority,)
     try:
-        found = from_environment(environ, () if embedded else consul.value or ())
+        found = from_environment(environ, addresses, token_file.value)
     except ConfigurationError as error:
         # What Consul's own variables say names them already.
         if consul.value is None or str(error).startswith("CONSUL_"):
             raise
         raise config.refusal("consul", str(error), consul.source) from error
-    return evolve(found, datacenter=values["datacenter"].value)
+    if embedded_port is not None:
+        # Nor has it TLS.
+        found = evolve(found, addresses=(embedded,))
+    found = evolve(_absolute(found), datacenter=values["datacenter"].value)
+    try:
+        credentials(found)
+    except UnusableFile as error:
+        if error.setting != "token_file" or token_file.value is None:
+            raise
+        raise config.refusal("token-file", str(error), token_file.source) from error
+    return found
+
+
+def _absolute(settings: ConnectionSettings) -> ConnectionSettings:
+    """
+    Name files by their whole path: twistd may go to another directory before
+    they are read again.
+    """
+
+    def whole(path: str | None) -> str | None:
+        return None if path is None else os.path.abspath(path)
+
+    tls = settings.tls
+    return evolve(
+        settings,
+        token_file=whole(settings.token_file),
+        tls=evolve(
+            tls,
+            ca_file=whole(tls.ca_file),
+            ca_path=whole(tls.ca_path),
+            cert_file=whole(tls.cert_file),
+            key_file=whole(tls.key_file),
+        ),
+    )
 
 
 def _plugin(

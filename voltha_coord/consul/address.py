@@ -22,12 +22,36 @@ from attrs import field, frozen
 
 from ..errors import ConfigurationError
 
+
+class UnusableFile(ConfigurationError):
+    """
+    A file that is needed to reach Consul does not serve.
+
+    :ivar setting: the field of :class:`ConnectionSettings` or
+        :class:`TLSSettings` that names it.
+    """
+
+    def __init__(self, setting: str, why: str) -> None:
+        super().__init__(why)
+        self.setting = setting
+
+
 #: Where an agent listens unless told otherwise.
 DEFAULT_PORT = 8500
 
 _URL_PORTS = {"http": 80, "https": 443}
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _NUMERIC = re.compile(r"[0-9.]+")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+#: The variable in which Consul looks for the path of each file.
+_FILE_VARIABLES = {
+    "token_file": "CONSUL_HTTP_TOKEN_FILE",
+    "ca_file": "CONSUL_CACERT",
+    "ca_path": "CONSUL_CAPATH",
+    "cert_file": "CONSUL_CLIENT_CERT",
+    "key_file": "CONSUL_CLIENT_KEY",
+}
 
 #: How Go reads truth.
 _TRUTHS = {
@@ -187,6 +211,27 @@ class TLSSettings:
     verify: bool = True
 
 
+def check_name(text: str) -> str:
+    """
+    Give the name of a datacenter or namespace back if it can be one.
+
+    :raises ConfigurationError: when it holds what Consul lets no such name hold.
+    """
+    if not _NAME.fullmatch(text):
+        raise ConfigurationError(
+            f"{text!r} is not a name: letters, digits, - and _ are allowed"
+        )
+    return text
+
+
+def _check_datacenter(instance: object, attribute: object, value: str | None) -> None:
+    if value is not None:
+        try:
+            check_name(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"datacenter: {error}") from error
+
+
 @frozen
 class ConnectionSettings:
     """
@@ -198,16 +243,42 @@ class ConnectionSettings:
     :ivar tls: for https addresses.
     :ivar datacenter: the datacenter asked, the agent's own when ``None``.
     :ivar namespace: of Consul Enterprise.
-    :ivar basic_auth: ``user:password`` for a proxy in front of Consul.
+    :ivar basic_auth: ``user:password`` for a proxy in front of Consul; without a
+        colon it is the user, as in Consul.
+    :ivar sources: where the paths of files come from, by field, as far as known:
+        errors about a file name it.
     """
 
     addresses: tuple[Address, ...] = (Address(),)
     token: str | None = field(default=None, repr=False)
     token_file: str | None = None
     tls: TLSSettings = TLSSettings()
-    datacenter: str | None = None
+    datacenter: str | None = field(default=None, validator=_check_datacenter)
     namespace: str | None = None
     basic_auth: str | None = field(default=None, repr=False)
+    sources: Mapping[str, str] = field(factory=dict, eq=False, repr=False)
+
+
+def _token(environ: Mapping[str, str]) -> str | None:
+    token = environ.get("CONSUL_HTTP_TOKEN") or None
+    if token is not None and not is_token(token):
+        raise ConfigurationError("CONSUL_HTTP_TOKEN: it holds what no token holds")
+    return token
+
+
+def _named(environ: Mapping[str, str], name: str) -> str | None:
+    text = environ.get(name)
+    try:
+        return check_name(text) if text else None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from error
+
+
+def is_token(text: str) -> bool:
+    """
+    Say whether a header can carry it as a token.
+    """
+    return text.isascii() and text.isprintable()
 
 
 def _truth(environ: Mapping[str, str], name: str, default: bool) -> bool:
@@ -220,13 +291,16 @@ def _truth(environ: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def from_environment(
-    environ: Mapping[str, str], addresses: Iterable[str] = ()
+    environ: Mapping[str, str],
+    addresses: Iterable[str] = (),
+    token_file: str | None = None,
 ) -> ConnectionSettings:
     """
     Read Consul's own environment variables.  An empty one counts as not set.
 
     :param addresses: addresses given elsewhere; they win over
         ``CONSUL_HTTP_ADDR``.
+    :param token_file: given elsewhere; it wins over ``CONSUL_HTTP_TOKEN_FILE``.
     :raises ConfigurationError: naming the variable, or the address.
     """
 
@@ -244,18 +318,24 @@ def from_environment(
             )
         except ConfigurationError as error:
             raise ConfigurationError(f"CONSUL_HTTP_ADDR: {error}") from error
+    files = {name: text(variable) for name, variable in _FILE_VARIABLES.items()}
+    sources = {name: _FILE_VARIABLES[name] for name, path in files.items() if path}
+    if token_file:
+        files["token_file"] = token_file
+        sources.pop("token_file", None)
     return ConnectionSettings(
         addresses=parsed,
-        token=text("CONSUL_HTTP_TOKEN"),
-        token_file=text("CONSUL_HTTP_TOKEN_FILE"),
+        token=_token(environ),
+        token_file=files["token_file"],
         tls=TLSSettings(
-            ca_file=text("CONSUL_CACERT"),
-            ca_path=text("CONSUL_CAPATH"),
-            cert_file=text("CONSUL_CLIENT_CERT"),
-            key_file=text("CONSUL_CLIENT_KEY"),
+            ca_file=files["ca_file"],
+            ca_path=files["ca_path"],
+            cert_file=files["cert_file"],
+            key_file=files["key_file"],
             server_name=text("CONSUL_TLS_SERVER_NAME"),
             verify=_truth(environ, "CONSUL_HTTP_SSL_VERIFY", True),
         ),
-        namespace=text("CONSUL_NAMESPACE"),
+        namespace=_named(environ, "CONSUL_NAMESPACE"),
         basic_auth=text("CONSUL_HTTP_AUTH"),
+        sources=sources,
     )

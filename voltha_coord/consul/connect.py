@@ -11,11 +11,30 @@ from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
-from .address import ConnectionSettings
+from .address import ConnectionSettings, UnusableFile
 from .http import HttpTransport
 from .requester import Outcome, Requester, _unobserved
 from .tls import TLSContext
 from .token import TokenSource
+
+
+def credentials(settings: ConnectionSettings) -> tuple[TLSContext | None, TokenSource]:
+    """
+    Read the files it takes to be let in; those of TLS for https addresses alone.
+
+    :raises UnusableFile: naming the file that does not serve, and what named it.
+    """
+    secure = any(address.scheme == "https" for address in settings.addresses)
+    try:
+        return (
+            TLSContext(settings.tls) if secure else None,
+            TokenSource(settings.token, settings.token_file),
+        )
+    except UnusableFile as error:
+        source = settings.sources.get(error.setting)
+        if source is None:
+            raise
+        raise UnusableFile(error.setting, f"{source}: {error}") from error
 
 
 def connect(
@@ -34,10 +53,9 @@ def connect(
     :param connect_timeout: seconds for name, TCP and TLS together.
     :param on_outcome: as for :class:`~voltha_coord.consul.requester.Requester`.
     :param clock: measures deadlines, the reactor by default.
-    :raises ConfigurationError: naming the file that does not serve.
+    :raises UnusableFile: as :func:`credentials`.
     """
-    secure = any(address.scheme == "https" for address in settings.addresses)
-    tls = TLSContext(settings.tls) if secure else None
+    tls, token = credentials(settings)
     headers = {}
     if settings.basic_auth is not None:
         user, _, password = settings.basic_auth.partition(":")
@@ -54,7 +72,7 @@ def connect(
             )
             for address in settings.addresses
         ],
-        token=TokenSource(settings.token, settings.token_file),
+        token=token,
         datacenter=settings.datacenter,
         namespace=settings.namespace,
         headers=headers,

@@ -20,49 +20,70 @@ from twisted.internet.ssl import (
 )
 from zope.interface import implementer
 
-from ..errors import ConfigurationError
-from .address import TLSSettings
+from .address import TLSSettings, UnusableFile
 
 _CERTIFICATE = re.compile(
     rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
 )
 
 
-def _read(path: str, what: str) -> bytes:
+#: What people call the file of each field.
+_NAMES = {
+    "ca_file": "CA file",
+    "ca_path": "CA path",
+    "cert_file": "client certificate",
+    "key_file": "client key",
+}
+
+
+def _bad(setting: str, path: str, why: str) -> UnusableFile:
+    return UnusableFile(setting, f"{_NAMES[setting]} {path!r} {why}")
+
+
+def _unreadable(setting: str, path: str, error: OSError) -> UnusableFile:
+    # Without its own text, which has the path once more.
+    return _bad(setting, path, f"cannot be read: {error.strerror or error}")
+
+
+def _words(error: Exception) -> str:
+    """
+    Say what OpenSSL says, which comes as a list of triples.
+    """
+    reasons = [
+        str(each[-1]) for each in (error.args or ((),))[0] if isinstance(each, tuple)
+    ]
+    return ", ".join(reasons) or str(error) or type(error).__name__
+
+
+def _read(path: str, setting: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"{what} {path!r} cannot be read: {error}") from error
+        raise _unreadable(setting, path, error) from error
 
 
-def _certificates(path: str, what: str) -> list[Certificate]:
-    blocks = _CERTIFICATE.findall(_read(path, what))
+def _certificates(path: str, setting: str) -> list[Certificate]:
+    blocks = _CERTIFICATE.findall(_read(path, setting))
     try:
         return [Certificate.loadPEM(block) for block in blocks]
     except (crypto.Error, ValueError) as error:
-        raise ConfigurationError(f"{what} {path!r} is damaged: {error}") from error
+        raise _bad(setting, path, f"is damaged: {_words(error)}") from error
 
 
 def _trusted(settings: TLSSettings) -> list[Certificate]:
     found: list[Certificate] = []
     if settings.ca_file is not None:
-        found = _certificates(settings.ca_file, "CA file")
+        found = _certificates(settings.ca_file, "ca_file")
         if not found:
-            raise ConfigurationError(
-                f"CA file {settings.ca_file!r} holds no certificate"
-            )
+            raise _bad("ca_file", settings.ca_file, "holds no certificate")
     if settings.ca_path is not None:
         try:
             files = sorted(p for p in Path(settings.ca_path).iterdir() if p.is_file())
         except OSError as error:
-            raise ConfigurationError(
-                f"CA path {settings.ca_path!r} cannot be read: {error}"
-            ) from error
-        inside = [c for path in files for c in _certificates(str(path), "CA file")]
+            raise _unreadable("ca_path", settings.ca_path, error) from error
+        inside = [c for path in files for c in _certificates(str(path), "ca_path")]
         if not inside:
-            raise ConfigurationError(
-                f"CA path {settings.ca_path!r} holds no certificate"
-            )
+            raise _bad("ca_path", settings.ca_path, "holds no certificate")
         found += inside
     return found
 
@@ -73,33 +94,27 @@ def _identity(settings: TLSSettings) -> dict[str, Any]:
     """
     if settings.cert_file is None:
         if settings.key_file is not None:
-            raise ConfigurationError(
-                f"client key {settings.key_file!r} without a client certificate"
-            )
+            raise _bad("key_file", settings.key_file, "without a client certificate")
         return {}
-    chain = _certificates(settings.cert_file, "client certificate")
+    chain = _certificates(settings.cert_file, "cert_file")
     if not chain:
-        raise ConfigurationError(
-            f"client certificate {settings.cert_file!r} holds no certificate"
-        )
+        raise _bad("cert_file", settings.cert_file, "holds no certificate")
     key_file = settings.key_file or settings.cert_file
+    key_setting = "key_file" if settings.key_file else "cert_file"
+    content = _read(key_file, key_setting)
     try:
         # Without a callback OpenSSL would ask the terminal for a passphrase.
-        key = crypto.load_privatekey(
-            crypto.FILETYPE_PEM, _read(key_file, "client key"), b""
-        )
+        key = crypto.load_privatekey(crypto.FILETYPE_PEM, content, b"")
     except (crypto.Error, ValueError, TypeError) as error:
-        raise ConfigurationError(
-            f"client key {key_file!r} is not an unencrypted PEM key: {error}"
-        ) from error
+        why = f"holds no unencrypted PEM key: {_words(error)}"
+        raise _bad(key_setting, key_file, why) from error
     context = SSL.Context(SSL.TLS_CLIENT_METHOD)
     try:
         context.use_certificate(chain[0].original)
         context.use_privatekey(key)
     except SSL.Error as error:
-        raise ConfigurationError(
-            f"client key {key_file!r} is not the key of {settings.cert_file!r}"
-        ) from error
+        why = f"does not hold the key of {settings.cert_file!r}"
+        raise _bad(key_setting, key_file, why) from error
     return {
         "privateKey": key,
         "certificate": chain[0].original,
@@ -134,7 +149,7 @@ class TLSContext:
     """
     The files of :class:`TLSSettings`, read once.
 
-    :raises ConfigurationError: naming the file that does not serve.
+    :raises UnusableFile: naming the file that does not serve.
     """
 
     def __init__(self, settings: TLSSettings) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from ..errors import ConfigurationError
+from .address import UnusableFile, is_token
 
 log = structlog.get_logger(__name__)
 
@@ -21,7 +21,7 @@ class TokenSource:
 
     :param token: the token, ``None`` or empty for none.
     :param path: a file that holds it; whoever rotates tokens rewrites it.
-    :raises ConfigurationError: when the file cannot be read.
+    :raises UnusableFile: when the file cannot be read, or holds no token.
     """
 
     def __init__(self, token: str | None = None, path: str | None = None) -> None:
@@ -32,8 +32,8 @@ class TokenSource:
             try:
                 self._from_file = self._read(self._path)
             except (OSError, ValueError) as error:
-                raise ConfigurationError(
-                    f"token file {self._path!r} cannot be read: {error}"
+                raise UnusableFile(
+                    "token_file", f"token file {self._path!r} {_words(error)}"
                 ) from error
 
     def __repr__(self) -> str:
@@ -65,13 +65,22 @@ class TokenSource:
         try:
             self._from_file = self._read(self._path)
         except (OSError, ValueError) as error:
-            log.warning("token-file-unreadable", path=self._path, error=str(error))
+            log.warning("token-file-unreadable", path=self._path, error=_words(error))
             return False
         return self.value != before
 
     @staticmethod
     def _read(path: str) -> str | None:
         token = Path(path).read_text("utf-8").strip()
-        if not token.isprintable() or not token.isascii():
-            raise ValueError("it holds something that is not a token")
+        if not is_token(token):
+            raise ValueError
         return token or None
+
+
+def _words(error: OSError | ValueError) -> str:
+    """
+    Say what is wrong with a file without its path, nor anything it holds.
+    """
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    return "holds something that is not a token"
