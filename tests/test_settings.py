@@ -4,6 +4,7 @@ The settings of a Coordinator: defaults, bounds, and room between timings.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from attrs import evolve, fields
@@ -102,7 +103,7 @@ class RefusalTests(SynchronousTestCase):
         """
         for name, values in OUT_OF_BOUNDS.items():
             for value in values:
-                self.refused(f"{name}: ", str(value), **{name: value})
+                self.refused(f"{name}: ", f"{value:g}", **{name: value})
 
     def test_not_seconds(self) -> None:
         """
@@ -149,6 +150,66 @@ class RefusalTests(SynchronousTestCase):
         """
         self.assertEqual(Settings(failure_detection=0.31).failure_detection, 0.31)
         self.refused("failure_detection", failure_detection=0.29)
+
+    def test_blames_what_was_set(self) -> None:
+        """
+        The timing named first is one that was set: a default is not what there
+        is to change.
+        """
+        for blamed, values in (
+            ("failure_detection", {"failure_detection": 100}),
+            ("stop_grace", {"stop_grace": 14}),
+            ("stop_grace", {"stop_grace": 1.5}),
+            ("renew_interval", {"renew_interval": 9}),
+            ("session_ttl", {"failure_detection": 100, "session_ttl": 12}),
+        ):
+            error = self.assertRaises(ConfigurationError, Settings, **values)
+            self.assertTrue(str(error).startswith(f"{blamed}: "), str(error))
+
+    def test_numbers_people_read(self) -> None:
+        """
+        What is calculated has three digits; what was set is as it was written.
+        """
+        error = self.assertRaises(ConfigurationError, Settings, failure_detection=0.01)
+        self.assertEqual(
+            str(error),
+            "failure_detection: 0.01 s leaves no room for two passes (one each "
+            "0.00333 s), for stop_grace 0.00167 s, a sixth of failure_detection, and "
+            "for a guard of 0.05 s: failure_detection of at least 0.3 s is needed",
+        )
+        error = self.assertRaises(ConfigurationError, Settings, drain_timeout=4000.0)
+        self.assertIn("drain_timeout: 4000 is", str(error))
+
+    @given(
+        ttl=st.floats(10, 100),
+        interval=st.floats(0.1, 40),
+        timeout=st.floats(0.05, 60),
+        detection=st.sampled_from([0, 0.01, 0.2, 3, 60, 400]),
+        grace=st.sampled_from([None, 0, 0.4, 1.5, 20]),
+    )
+    def test_advice_works(self, **values: Any) -> None:
+        """
+        Whoever follows what a refusal says is needed is refused no more for it.
+        """
+        names = dict(
+            ttl="session_ttl",
+            interval="renew_interval",
+            timeout="renew_timeout",
+            detection="failure_detection",
+            grace="stop_grace",
+        )
+        settings = {names[name]: value for name, value in values.items()}
+        # One piece of advice for each of the two leases; the longer check may
+        # bring a longer grace, and so another for the session.
+        for _ in range(4):
+            try:
+                Settings(**settings)
+            except ConfigurationError as error:
+                found = re.search(r"(\w+) of at least ([\d.e+]+) s is", str(error))
+                assert found is not None, error
+                self.assertGreater(float(found[2]), settings[found[1]])
+                settings[found[1]] = float(found[2])
+        self.assertEqual(Settings(**settings).stop_grace, values["grace"])
 
     def test_evolve_checks(self) -> None:
         """

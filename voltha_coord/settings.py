@@ -7,7 +7,7 @@ durations are float seconds.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from attrs import Attribute, field, fields, frozen
 from attrs import evolve as evolve
@@ -19,6 +19,16 @@ RETRY_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 #: Consul waits this many TTLs before it ends a session.
 CONSUL_TTL_MULTIPLIER = 2.0
+
+#: By how much a lease is kept shorter: so much at least, or this share of it.
+GUARD_SECONDS = 0.05
+GUARD_SHARE = 0.02
+
+#: Stopping work begins such a share of the check's TTL before the lease ends.
+GRACE_SHARE = 1 / 6
+
+#: What floating point may be wrong by, in seconds.
+_NEGLIGIBLE = 1e-9
 
 #: Consul caps the lock-delay at this many seconds.
 MAX_LOCK_DELAY = 60.0
@@ -33,7 +43,7 @@ def _seconds(low: float, high: float) -> Any:
         # Also false for NaN; whole numbers beyond a float compare well.
         if not low <= value <= high:
             raise ConfigurationError(
-                f"{attribute.name}: {value!r} is not between {low:g} and "
+                f"{attribute.name}: {_as_set(value)} is not between {low:g} and "
                 f"{high:g} seconds"
             )
 
@@ -57,7 +67,40 @@ def guard_seconds(duration: float) -> float:
     Give by how much a lease is kept shorter than what Consul grants: clocks
     that run apart by a percent, and the time of a last request.
     """
-    return max(0.05, 0.02 * duration)
+    return max(GUARD_SECONDS, GUARD_SHARE * duration)
+
+
+def _least(needed: float, share: float) -> float:
+    """
+    Give the shortest duration of which ``share``, less the guard, is as much as
+    is needed.
+    """
+    return max((needed + GUARD_SECONDS) / share, needed / (share - GUARD_SHARE))
+
+
+def _brief(seconds: float) -> str:
+    """
+    Write what was calculated as people read it: to three digits.
+    """
+    return f"{float(f'{seconds:.3g}'):g}"
+
+
+def _brief_above(seconds: float) -> str:
+    """
+    Write a lower bound so that what is read suffices.
+    """
+    if float(_brief(seconds)) >= seconds - _NEGLIGIBLE:
+        return _brief(seconds)
+    return _brief(seconds * 1.005)
+
+
+def _as_set(value: float) -> str:
+    """
+    Write a number that somebody has set, as short as it can be.
+    """
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return repr(value)
 
 
 @frozen(kw_only=True)
@@ -136,31 +179,76 @@ class Settings:
         """
         if self.stop_grace is not None:
             _seconds(0.0, 3600.0)(self, fields(Settings).stop_grace, self.stop_grace)
+        self._check_renewals()
+        self._check_passes()
+
+    def _check_renewals(self) -> None:
+        """
+        One renewal may hang until its deadline; the next one, at the first
+        interval after that, still has to come before the lease ends.
+        """
         ttl = self.session_ttl
-        # One renewal may hang until its deadline; the next one, at the first
-        # interval after that, still has to come before the lease ends.
-        hung = 1 + self.renew_timeout // self.renew_interval
-        second = self.renew_interval * (1 + hung)
-        need = second + self.grace + guard_seconds(ttl)
-        if need > ttl:
-            raise ConfigurationError(
-                f"session_ttl: {ttl:g} s leaves no room for two renewals "
-                f"(renew_interval {self.renew_interval:g} s, renew_timeout "
-                f"{self.renew_timeout:g} s: the second comes after {second:g} s), "
-                f"stop_grace "
-                f"{self.grace:g} and a guard of {guard_seconds(ttl):g}: "
-                f"at least {need:g} s are needed"
-            )
+        second = self.renew_interval * (2 + self.renew_timeout // self.renew_interval)
+        if second + self.grace + guard_seconds(ttl) <= ttl + _NEGLIGIBLE:
+            return
+        if self.stop_grace is None and not self.failure_detection:
+            least = _least(second, 1 - GRACE_SHARE)
+        else:
+            least = _least(second + self.grace, 1)
+        room = (
+            f"two renewals (renew_interval {self.renew_interval:g} s, renew_timeout "
+            f"{self.renew_timeout:g} s: the second comes after {_brief(second)} s)"
+        )
+        names = ("renew_interval", "renew_timeout")
+        self._refuse("session_ttl", room, names, least)
+
+    def _check_passes(self) -> None:
+        """
+        Two passes, of which one may get lost, have to fit into the lease.
+        """
         check = self.failure_detection
-        if check:
-            need = 2 * self.pass_interval + self.grace + guard_seconds(check)
-            if need > check:
-                raise ConfigurationError(
-                    f"failure_detection: {check:g} s leaves no room for two passes "
-                    f"(2 x {self.pass_interval:g}), stop_grace {self.grace:g} and a "
-                    f"guard of {guard_seconds(check):g}: at least {need:g} s are "
-                    f"needed"
-                )
+        passes = 2 * self.pass_interval
+        need = passes + self.grace + guard_seconds(check)
+        if not check or need <= check + _NEGLIGIBLE:
+            return
+        # What is left of it by passes that are a third of it each.
+        if self.stop_grace is None:
+            least = _least(0, 1 / 3 - GRACE_SHARE)
+        else:
+            least = _least(self.stop_grace, 1 / 3)
+        room = f"two passes (one each {_brief(self.pass_interval)} s)"
+        self._refuse("failure_detection", room, (), least)
+
+    def _refuse(
+        self, whole: str, room: str, names: tuple[str, ...], least: float
+    ) -> NoReturn:
+        """
+        Say which timing is too short for what has to go into it.
+
+        The one named first is the one to change: of those that were set, or
+        else the short one itself.
+        """
+        value = getattr(self, whole)
+        grace = f"stop_grace {_brief(self.grace)} s"
+        if self.stop_grace is not None:
+            names = (*names, "stop_grace")
+        else:
+            source = "failure_detection" if self.failure_detection else "session_ttl"
+            grace += f", a sixth of {source}"
+            names = (*names, source)
+        defaults = {one.name: one.default for one in fields(Settings)}
+        changed = [
+            name
+            for name in dict.fromkeys((whole, *names))
+            if getattr(self, name) != defaults[name]
+        ]
+        blamed = changed[0] if changed else whole
+        where = "" if blamed == whole else f" in {whole} ({value:g} s)"
+        raise ConfigurationError(
+            f"{blamed}: {getattr(self, blamed):g} s leaves no room{where} for {room}, "
+            f"for {grace}, and for a guard of {_brief(guard_seconds(value))} s: "
+            f"{whole} of at least {_brief_above(least)} s is needed"
+        )
 
     @property
     def pass_interval(self) -> float:
@@ -185,7 +273,7 @@ class Settings:
         """
         if self.stop_grace is not None:
             return self.stop_grace
-        return (self.failure_detection or self.session_ttl) / 6
+        return (self.failure_detection or self.session_ttl) * GRACE_SHARE
 
     @property
     def watch_deadline(self) -> float:
