@@ -226,7 +226,44 @@ class FindTests(SynchronousTestCase):
 
         self.assertEqual(find_leader("mine", own).name, "mine")
 
-    def package(self, name: str, *modules: str) -> ModuleType:
+    def test_names_that_stand_for_nothing(self) -> None:
+        """
+        A plugin whose names cannot be imported, or are not to be called, is
+        refused when it is chosen, and not once it is to lead.
+        """
+        for number, (leader, why) in enumerate(
+            (
+                ("no_such_module.Leader", "cannot be imported: ObjectNotFound"),
+                ("tests.support.pluggable.Gone", "cannot be imported: AttributeError"),
+                ("tests.support.pluggable.__doc__", "cannot be called"),
+                ("x..y", "cannot be imported: InvalidName"),
+            )
+        ):
+            own = self.package(f"plugins_wrong_{number}", "one", leader=leader)
+
+            error = self.assertRaises(ConfigurationError, find_leader, "mine", own)
+
+            self.assertIn(f"leader 'mine': {leader!r} {why}", str(error))
+
+    def test_every_name_is_looked_up(self) -> None:
+        """
+        Planner, worker and runner are looked up like the leader.
+        """
+        good, bad = "tests.support.pluggable.Lead", "tests.support.pluggable.Gone"
+        for plugin in (
+            LeaderPlugin("a", good, bad),
+            WorkerPlugin("a", bad),
+            WorkerPlugin("a", good, bad),
+        ):
+            error = self.assertRaises(ConfigurationError, plugin.resolve)
+            self.assertIn(repr(bad), str(error))
+
+    def package(
+        self,
+        name: str,
+        *modules: str,
+        leader: str = "tests.support.pluggable.Lead",
+    ) -> ModuleType:
         """
         Make a package of plugins that can be imported during a test; each of
         its modules has a leader called ``mine``.
@@ -238,7 +275,7 @@ class FindTests(SynchronousTestCase):
                 if module != "__init__":
                     file.write(
                         "from voltha_coord.plugins import LeaderPlugin\n"
-                        "mine = LeaderPlugin('mine', 'x')\n"
+                        f"mine = LeaderPlugin('mine', {leader!r})\n"
                     )
         sys.path.insert(0, root)
 

@@ -38,6 +38,14 @@ class LeaderPlugin:
         self.leader = leader
         self.planner = planner
 
+    def resolve(self) -> None:
+        """
+        Import what the names stand for.
+
+        :raises ConfigurationError: naming the one that stands for nothing.
+        """
+        _import(self.leader, self.planner)
+
     def __call__(self, coordinator: Any) -> ILeader:
         """
         Make the leader of a new term of this Coordinator.
@@ -65,6 +73,14 @@ class WorkerPlugin:
         self.worker = worker
         self.runner = runner
 
+    def resolve(self) -> None:
+        """
+        Import what the names stand for.
+
+        :raises ConfigurationError: naming the one that stands for nothing.
+        """
+        _import(self.worker, self.runner)
+
     def __call__(self, coordinator: Any) -> IWorker:
         """
         Make the worker of this Coordinator.
@@ -75,12 +91,27 @@ class WorkerPlugin:
         return namedAny(self.worker)(*given)  # type: ignore[no-any-return]  # by name
 
 
+def _import(*names: str | None) -> None:
+    from .errors import ConfigurationError
+
+    for name in filter(None, names):
+        try:
+            found = namedAny(name)
+        except Exception as error:
+            # Somebody's module may fail in any way when it is imported.
+            why = f"{type(error).__name__}: {error}"
+            raise ConfigurationError(f"{name!r} cannot be imported: {why}") from error
+        if not callable(found):
+            raise ConfigurationError(f"{name!r} cannot be called")
+
+
 def find_leader(name: str, package: ModuleType | None = None) -> ILeaderPlugin:
     """
     Give the leader plugin of that name.
 
     :param package: where to look, ``twisted.plugins`` when not given.
-    :raises ConfigurationError: when there is none, or more than one.
+    :raises ConfigurationError: when there is none, or more than one, or what it
+        stands for cannot be imported.
     """
     plugin: ILeaderPlugin = _find("leader", ILeaderPlugin, name, package)
     return plugin
@@ -91,7 +122,8 @@ def find_worker(name: str, package: ModuleType | None = None) -> IWorkerPlugin:
     Give the worker plugin of that name.
 
     :param package: where to look, ``twisted.plugins`` when not given.
-    :raises ConfigurationError: when there is none, or more than one.
+    :raises ConfigurationError: when there is none, or more than one, or what it
+        stands for cannot be imported.
     """
     plugin: IWorkerPlugin = _find("worker", IWorkerPlugin, name, package)
     return plugin
@@ -118,6 +150,12 @@ def _find(what: str, interface: Any, name: str, package: ModuleType | None) -> A
     plugins: list[Any] = list(getPlugins(interface, *places))
     found = [plugin for plugin in plugins if plugin.name == name]
     if len(found) == 1:
+        if isinstance(found[0], LeaderPlugin | WorkerPlugin):
+            # Now, and not when it is first to lead or to work.
+            try:
+                found[0].resolve()
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{what} {name!r}: {error}") from error
         return found[0]
     if found:
         kinds = ", ".join(sorted(repr(plugin) for plugin in found))
