@@ -9,12 +9,13 @@ import signal
 from typing import Any
 
 from structlog.testing import capture_logs
+from twisted.internet.error import ReactorNotRunning
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from tests.support.coordinators import RecordingCoordinator
-from voltha_coord._reload import OnSignal, Reloading
+from voltha_coord._reload import OnSignal, Reloading, StopOnce
 from voltha_coord.config import Value
 from voltha_coord.errors import ConfigurationError
 
@@ -63,7 +64,13 @@ class ReloadingTests(SynchronousTestCase):
         self.reactor = _Threads()
         self.member = RecordingCoordinator()
         self.output = _Output()
-        self.reloading = Reloading(self.reactor, self.read, self.member, self.output)
+        self.reloading = self.make("c.yaml")
+
+    def make(self, *files: str) -> Reloading:
+        """
+        Make one that reads these files.
+        """
+        return Reloading(self.reactor, self.read, self.member, self.output, files)
 
     def read(self) -> dict[str, Value]:
         """
@@ -92,6 +99,7 @@ class ReloadingTests(SynchronousTestCase):
         self.assertEqual(said["event"], "configuration-reread")
         self.assertEqual(said["changed"], {"weight": 2.0, "log-level": "debug"})
         self.assertEqual(said["token"], "unchanged")
+        self.assertEqual(said["files"], ["c.yaml"])
 
     def test_nothing_new(self) -> None:
         """
@@ -102,6 +110,18 @@ class ReloadingTests(SynchronousTestCase):
 
         self.assertEqual(self.member.events, [("weight", 2.0), "token", "token"])
         self.assertEqual(said["changed"], {})
+
+    def test_no_files(self) -> None:
+        """
+        Without a file that could have changed there is nothing to read, and the
+        log says that instead.
+        """
+        self.reloading = self.make()
+
+        (said,) = self.reload()
+
+        self.assertEqual(said["event"], "nothing-to-reread")
+        self.assertEqual(self.member.events, [])
 
     def test_token(self) -> None:
         """
@@ -154,6 +174,74 @@ class ReloadingTests(SynchronousTestCase):
         self.assertEqual(self.member.events, [])
         self.reloading.stopService()
         self.assertEqual(signal.getsignal(signal.SIGHUP), before)
+
+
+class _Stopping(_Threads):
+    """
+    A reactor with handlers of its own, which stops once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stops = 0
+
+    def callFromThread(  # noqa: N802 (Twisted's name)
+        self, callable: Any, *args: object, **kwargs: object
+    ) -> None:
+        """
+        Call it at once.
+        """
+        callable(*args, **kwargs)
+
+    def handle(self, number: int, frame: Any) -> None:
+        """
+        Be its handler of signals.
+        """
+        raise AssertionError
+
+    def stop(self) -> None:
+        """
+        Stop; complain of the second time, as reactors do.
+        """
+        self.stops += 1
+        if self.stops > 1:
+            raise ReactorNotRunning
+
+
+class StopOnceTests(SynchronousTestCase):
+    """
+    Tests of :class:`StopOnce`.
+    """
+
+    def test_again(self) -> None:
+        """
+        A signal to a reactor that is stopping is logged, and no error.
+        """
+        reactor = _Stopping()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+            signal.signal(number, reactor.handle)
+
+        StopOnce(reactor).take_over()
+        with capture_logs() as logs:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        self.assertEqual(reactor.stops, 2)
+        self.assertEqual(
+            [(e["event"], e["signal"]) for e in logs],
+            [("already-stopping", "SIGINT")],
+        )
+
+    def test_not_ours(self) -> None:
+        """
+        Signals that are not the reactor's are left alone.
+        """
+        before = signal.getsignal(signal.SIGTERM)
+
+        StopOnce(_Stopping()).take_over()
+
+        self.assertIs(signal.getsignal(signal.SIGTERM), before)
 
 
 class OnSignalTests(SynchronousTestCase):

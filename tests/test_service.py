@@ -4,8 +4,11 @@ Tests of the service around a Coordinator.
 
 from __future__ import annotations
 
+import errno
+import socket
 from typing import Any
 
+from structlog.testing import capture_logs
 from twisted.application.service import IService, IServiceCollection, MultiService
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import CannotListenError
@@ -25,6 +28,7 @@ class _Port:
 
     def __init__(self, name: str, number: int, events: list[Any]) -> None:
         self.name, self.port, self.events = name, number, events
+        self.host = "127.0.0.1"
 
     def getHost(self) -> _Port:  # noqa: N802 (Twisted's name)
         """
@@ -176,6 +180,40 @@ class StartingTests(ServiceTestCase):
         self.assertIn("in use", str(error))
         self.assertEqual(self.events, ["consul open", "consul closed"])
         self.assertFalse(service.running)
+
+    def test_no_such_host(self) -> None:
+        """
+        An address that is not this machine's, or no address, is told of the
+        option that gave it, and not of the port's.
+        """
+        for why in (
+            OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"),
+            socket.gaierror(-2, "Name or service not known"),
+        ):
+
+            def nowhere(service: CoordinatorService, why: OSError = why) -> Any:
+                raise CannotListenError("nohost.invalid", 8880, why)
+
+            error = self.assertRaises(
+                CannotServe, self.make(web=nowhere).privilegedStartService
+            )
+
+            self.assertTrue(str(error).startswith("--rest-host: "), str(error))
+
+    def test_says_where(self) -> None:
+        """
+        The log tells address and port of all that listens.
+        """
+        with capture_logs() as logs:
+            self.make().startService()
+
+        self.assertEqual(
+            [(e["event"], e["host"], e["port"]) for e in logs],
+            [
+                ("rest-listening", "127.0.0.1", 8880),
+                ("embedded-consul-listening", "127.0.0.1", 8500),
+            ],
+        )
 
     def test_embedded_port_in_use(self) -> None:
         """

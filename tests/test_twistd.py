@@ -122,7 +122,7 @@ class TwistdTests(TestCase):
         """
         Give the port that a log event tells of.
         """
-        pattern = re.compile(rf"{event} port=(\d+)")
+        pattern = re.compile(rf"{event} host=127\.0\.0\.1 port=(\d+)")
         match = yield self.until(event, lambda: pattern.search(twistd.said))
         return int(match[1])
 
@@ -257,6 +257,44 @@ class TwistdTests(TestCase):
             took = yield self.end(twistd)
 
             self.assertLess(took, END_SECONDS, word)
+
+    @inlineCallbacks
+    def test_impatient(self) -> Steps[None]:
+        """
+        More signals while it stops change nothing: it ends in order, and no
+        traceback is left.
+        """
+        silent = Factory.forProtocol(Protocol)
+        port = reactor.listenTCP(0, silent, interface="127.0.0.1")
+        self.addCleanup(port.stopListening)
+        twistd = self.run_twistd(
+            f"--consul=127.0.0.1:{port.getHost().port}",
+            "--rest-port=0",
+            "--instance-id=m1",
+            "--drain-timeout=2",
+        )
+        yield self.until("initialized", lambda: "initialized" in twistd.said)
+        twistd.send(signal.SIGTERM)
+        yield self.until("shutting down", lambda: "shutting-down" in twistd.said)
+        twistd.send(signal.SIGINT)
+        yield self.until("a word on it", lambda: "already-stopping" in twistd.said)
+
+        took = yield self.end(twistd)
+
+        self.assertLess(took, END_SECONDS)
+
+    @inlineCallbacks
+    def test_no_such_host(self) -> Steps[None]:
+        """
+        An address for the web face that does not exist is told of its option.
+        """
+        twistd = self.run_twistd("--consul=127.0.0.1:1", "--rest-host=nohost.invalid")
+
+        how = yield twistd.ended
+
+        self.assertEqual(how.exitCode, 1)
+        self.assertIn("cannot-listen option=--rest-host", twistd.said)
+        self.assertNotIn("Traceback", twistd.said)
 
     @inlineCallbacks
     def test_port_in_use(self) -> Steps[None]:

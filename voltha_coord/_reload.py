@@ -1,15 +1,17 @@
 """
-Signals: SIGHUP reads the configuration again while the process runs.
+Signals: SIGHUP reads the configuration again while the process runs; whoever is
+impatient may send SIGTERM twice.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import structlog
 from twisted.application.service import Service
+from twisted.internet.error import ReactorNotRunning
 from twisted.internet.interfaces import IReactorFromThreads
 
 from .config import Value
@@ -78,6 +80,36 @@ class OnSignal(Service):
         self._reactor.callFromThread(self._call)
 
 
+class StopOnce:
+    """
+    Lets a reactor that is stopping be told to stop again, by SIGTERM or SIGINT;
+    Twisted's own handlers would leave a traceback in the log.
+
+    :param reactor: has to have installed its handlers when they are taken over.
+    """
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+
+    def take_over(self) -> None:
+        """
+        Take the signals over, where they are that reactor's.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            handler = signal.getsignal(number)
+            if getattr(handler, "__self__", None) is self._reactor:
+                signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        self._reactor.callFromThread(self._stop, signal.Signals(number).name)
+
+    def _stop(self, name: str) -> None:
+        try:
+            self._reactor.stop()
+        except ReactorNotRunning:
+            log.info("already-stopping", signal=name)
+
+
 class Reloading(OnSignal):
     """
     Applies what has changed in the configuration whenever SIGHUP arrives.
@@ -86,6 +118,7 @@ class Reloading(OnSignal):
     :param read: gives what each option is set to now.
     :param member: gets a new weight, a new token.
     :param output: gets a new level.
+    :param files: what may have changed.
     """
 
     def __init__(
@@ -94,11 +127,13 @@ class Reloading(OnSignal):
         read: Callable[[], Mapping[str, Value]],
         member: Changeable,
         output: Levelled,
+        files: Sequence[str],
     ) -> None:
         super().__init__(reactor, signal.SIGHUP, self.reload)
         self._read = read
         self._member = member
         self._output = output
+        self._files = files
         self._applied = {name: value.value for name, value in read().items()}
 
     def reload(self) -> None:
@@ -108,6 +143,9 @@ class Reloading(OnSignal):
         what would need a restart.  A configuration with an error in it changes
         nothing.
         """
+        if not self._files:
+            log.info("nothing-to-reread", reason="no --config, no --token-file")
+            return
         try:
             values = self._read()
         except ConfigurationError as error:
@@ -128,6 +166,7 @@ class Reloading(OnSignal):
         self._applied.update(applied)
         log.info(
             "configuration-reread",
+            files=[*self._files],
             changed=applied,
             token="changed" if token else "unchanged",
         )

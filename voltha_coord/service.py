@@ -12,6 +12,8 @@ then the ports close.
 
 from __future__ import annotations
 
+import errno
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -57,11 +59,19 @@ class ListeningService(Service):
 
     :param listen: begins to listen.
     :param option: what chose the port, named when it cannot be had.
+    :param host_option: what chose the address, named when it is not one of this
+        machine's.
     """
 
-    def __init__(self, listen: Callable[[], IListeningPort], option: str) -> None:
+    def __init__(
+        self,
+        listen: Callable[[], IListeningPort],
+        option: str,
+        host_option: str | None = None,
+    ) -> None:
         self._listen = listen
         self._option = option
+        self._host_option = host_option or option
         self._port: IListeningPort | None = None
 
     @property
@@ -72,6 +82,15 @@ class ListeningService(Service):
         assert self._port is not None
         address: Any = self._port.getHost()
         return int(address.port)
+
+    @property
+    def host(self) -> str:
+        """
+        The address it listens on.
+        """
+        assert self._port is not None
+        address: Any = self._port.getHost()
+        return str(address.host)
 
     def privilegedStartService(self) -> None:
         """
@@ -85,16 +104,16 @@ class ListeningService(Service):
             self._port = self._listen()
         except CannotListenError as error:
             why = str(error.socketError)
+            option = self._host_option if _no_such_host(error) else self._option
             log.critical(
                 "cannot-listen",
-                option=self._option,
+                option=option,
                 interface=error.interface,
                 port=error.port,
                 error=why,
             )
             raise CannotServe(
-                f"{self._option}: cannot listen on {error.interface}:{error.port}: "
-                f"{why}"
+                f"{option}: cannot listen on {error.interface}:{error.port}: {why}"
             ) from error
 
     def startService(self) -> None:
@@ -114,6 +133,16 @@ class ListeningService(Service):
             return succeed(None)
         close: Callable[[], Any] = port.stopListening
         return maybeDeferred(close)
+
+
+def _no_such_host(error: CannotListenError) -> bool:
+    """
+    Say whether it is the address, and not its port, that cannot be had.
+    """
+    why = error.socketError
+    return isinstance(why, socket.gaierror) or (
+        isinstance(why, OSError) and why.errno == errno.EADDRNOTAVAIL
+    )
 
 
 class CoordinatorService(MultiService):
@@ -154,7 +183,9 @@ class CoordinatorService(MultiService):
             self._embedded.setServiceParent(self)
         self._web: ListeningService | None = None
         if web is not None:
-            self._web = ListeningService(lambda: web(self), "--rest-port")
+            self._web = ListeningService(
+                lambda: web(self), "--rest-port", "--rest-host"
+            )
             self._web.setServiceParent(self)
 
     def startService(self) -> None:
@@ -186,10 +217,11 @@ class CoordinatorService(MultiService):
         bound: dict[str, Any] = {"rest_port": 0}
         if self._web is not None:
             bound["rest_port"] = self._web.port
-            log.info("rest-listening", port=self._web.port)
+            log.info("rest-listening", host=self._web.host, port=self._web.port)
         if self._embedded is not None:
-            bound["consul"] = f"127.0.0.1:{self._embedded.port}"
-            log.info("embedded-consul-listening", port=self._embedded.port)
+            port = self._embedded.port
+            bound["consul"] = f"127.0.0.1:{port}"
+            log.info("embedded-consul-listening", host="127.0.0.1", port=port)
         return bound
 
     def _abandon(self) -> None:

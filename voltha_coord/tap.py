@@ -12,13 +12,14 @@ from typing import Any
 from attrs import evolve
 from twisted.application.service import IServiceCollection
 from twisted.internet.base import ReactorBase
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IListeningPort
 from twisted.logger import ILogObserver
 from twisted.python.components import Componentized
 from twisted.python.logfile import LogFile
 
 from . import _logging, plugins
-from ._reload import OnSignal, Reloading
+from ._reload import OnSignal, Reloading, StopOnce
 from .clock import boot_time
 from .consul.address import Address
 from .options import Options
@@ -30,10 +31,11 @@ __all__ = ["Options", "makeService"]
 class TwistdService(CoordinatorService):
     """
     A CoordinatorService that is all its process does, and so has a say in what
-    the process's log looks like.
+    the process's log looks like, and in what its signals do.
     """
 
     log_output: _logging.LogOutput | None = None
+    stop_once: StopOnce | None = None
 
     def setServiceParent(self, parent: IServiceCollection) -> None:
         """
@@ -47,6 +49,14 @@ class TwistdService(CoordinatorService):
             # twistd asks for it before it begins to log.
             parent.setComponent(ILogObserver, self.log_output.observer)
         super().setServiceParent(parent)
+
+    def stopService(self) -> Deferred[None]:
+        """
+        Stop; another signal on the way changes nothing.
+        """
+        if self.stop_once is not None:
+            self.stop_once.take_over()
+        return super().stopService()
 
 
 def _log_stream(twistd: Mapping[str, Any]) -> _logging.Written | None:
@@ -143,7 +153,8 @@ def makeService(
     )
     if stream is not None:
         service.log_output = output
-    reloading = Reloading(reactor, options.read_again, service, output)
+    service.stop_once = StopOnce(reactor)
+    reloading = Reloading(reactor, options.read_again, service, output, options.files)
     reloading.setServiceParent(service)
     if isinstance(stream, LogFile):
         OnSignal(reactor, signal.SIGUSR1, stream.rotate).setServiceParent(service)
