@@ -69,6 +69,7 @@ class _Handshaking(ProtocolWrapper):
 
 
 class _HandshakingFactory(WrappingFactory):
+    noisy = False
     protocol = _Handshaking
 
 
@@ -146,6 +147,10 @@ class Connector:
 
         :raises NotConnected: whatever stood in the way.
         """
+        # Twisted makes a factory for each connection, and each would tell the
+        # application's log of its start and its end.
+        factory: Any = protocolFactory
+        factory.noisy = False
         guarded = bounded(
             self._endpoint.connect(protocolFactory),
             self._timeout,

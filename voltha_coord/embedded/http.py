@@ -33,6 +33,8 @@ class _QuietSite(Site):
     long as it takes.
     """
 
+    noisy = False
+
     def log(self, request: object) -> None:
         """
         Say nothing.
