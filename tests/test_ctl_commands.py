@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
+import psutil
 from click.testing import CliRunner, Result
 from twisted.internet.defer import succeed
 from twisted.internet.task import Clock
@@ -38,12 +41,16 @@ class CommandTestCase(SynchronousTestCase):
         self.consul = RecordedConsul(Clock())
         self.addCleanup(self.consul.stop)
         self.target: Target | None = None
+        self.runs = 0
 
     def run_action(self, target: Target, action: Action) -> Any:
         """
         Do an action as the real command does, but in memory.
         """
         self.target = target
+        self.runs += 1
+        # A reactor runs once in the life of a process.
+        self.assertEqual(self.runs, 1)
         api = self.consul.api()
         (result,) = self.consul.run(action(api, Keys(target.prefix)))
         if isinstance(result, Failure):
@@ -54,6 +61,7 @@ class CommandTestCase(SynchronousTestCase):
         """
         Call the command.
         """
+        self.runs = 0
         return CliRunner().invoke(
             voltha_coordctl,
             args,
@@ -191,6 +199,110 @@ class LookTests(CommandTestCase):
         self.assertEqual(ring["leader"], "hash-ring")
         self.assertEqual(self.writes(), before + 1)
 
+    def test_plan_assumed(self) -> None:
+        """
+        Which leader plans is said, and that it was assumed where nobody said
+        so.
+        """
+        self.assertTrue(self.document("plan")["assumed"])
+        self.assertIn("assumed: members run with --leader balanced", self.done("plan"))
+
+        for args, environ in (
+            (["--leader", "balanced"], {}),
+            ([], {"VOLTHA_COORD_LEADER": "balanced"}),
+        ):
+            shown = self.done("plan", *args, **environ)
+            self.assertIn("balanced: nothing to do", shown)
+            self.assertNotIn("assumed", shown)
+
+    def test_plan_of_a_plugin(self) -> None:
+        """
+        A leader plugin's planner plans; one without, or whose name is wrong, is
+        wrong usage; a planner that fails is one line.
+        """
+        self.plugins(
+            "ours",
+            "from voltha_coord.plugins import LeaderPlugin\n"
+            "class Bare:\n"
+            "    name = 'bare'\n"
+            "    def __call__(self, coordinator): raise NotImplementedError\n"
+            "from zope.interface import classImplements\n"
+            "from twisted.plugin import IPlugin\n"
+            "from voltha_coord.interfaces import ILeaderPlugin\n"
+            "classImplements(Bare, IPlugin, ILeaderPlugin)\n"
+            "bare = Bare()\n"
+            "leader = 'voltha_coord.leader.Leader'\n"
+            "ring = LeaderPlugin('ring', leader,"
+            " 'voltha_coord.planning.hash_ring.HashRingPlanner')\n"
+            "typo = LeaderPlugin('typo', leader, 'voltha_coord.nothing.Here')\n"
+            "ill = LeaderPlugin('ill', leader, 'voltha_coord.keys.Keys')\n",
+        )
+
+        self.assertEqual(self.document("plan", "--leader", "ring")["leader"], "ring")
+        for name, told in (
+            ("bare", "without a planner"),
+            ("typo", "voltha_coord.nothing.Here"),
+            ("wise", "there is balanced, "),
+        ):
+            result = self.call("plan", "--leader", name)
+            self.assertEqual((name, result.exit_code), (name, 2))
+            self.assertIn("--leader", result.stderr)
+            self.assertIn(told, result.stderr)
+        failed = self.call("plan", "--leader", "ill")
+        self.assertEqual((failed.exit_code, failed.stderr.count("\n")), (1, 1))
+        self.assertIn("the planner of 'ill' failed", failed.stderr)
+
+    def plugins(self, name: str, text: str) -> None:
+        """
+        Have a module of plugins, in a folder on the path.
+        """
+        import twisted.plugins
+
+        folder = self.mktemp()
+        os.makedirs(folder)
+        with open(os.path.join(folder, f"voltha_test_{name}.py"), "w") as module:
+            module.write(text)
+        twisted.plugins.__path__.append(folder)
+        self.addCleanup(twisted.plugins.__path__.remove, folder)
+        self.addCleanup(sys.modules.pop, f"twisted.plugins.voltha_test_{name}", None)
+
+    def test_maintenance(self) -> None:
+        """
+        A member that operators want away is shown so by every command that
+        shows members (C10).
+        """
+        self.put(Entry("service/voltha/intent/nodes/m2", b"maintenance\n"))
+
+        for command in ("status", "members"):
+            rows = {row["id"]: row for row in self.document(command)["members"]}
+            self.assertEqual(rows["m2"]["state"], "maintenance")
+            self.assertEqual(rows["m1"]["state"], "online")
+            self.assertIn("maintenance", self.done(command))
+        self.assertIn("m2 (maintenance)", self.call("doctor").stdout)
+
+    def test_json_at_the_end(self) -> None:
+        """
+        --json is taken by every command too, at any place.
+        """
+        for args in (
+            ["status"], ["members"], ["work", "list"], ["work", "add", "x"],
+            ["work", "remove", "none"], ["assignments"], ["plan"], ["doctor"],
+        ):  # fmt: skip
+            at_the_end = json.loads(self.call(*args, "--json").stdout)
+            self.assertEqual(at_the_end, json.loads(self.call("--json", *args).stdout))
+        self.assertIn("work", json.loads(self.done("work", "--json", "list")))
+
+    def test_columns(self) -> None:
+        """
+        COLUMNS says how wide the output is, and what does not fit is folded.
+        """
+        self.put(work("x" * 90))
+
+        shown = self.done("work", "list", COLUMNS="60")
+
+        self.assertLessEqual(max(map(len, shown.splitlines())), 60)
+        self.assertEqual(shown.count("x"), 91)
+
     def test_writes_nothing(self) -> None:
         """
         Looking opens no session and writes no key (field report 25).
@@ -253,7 +365,7 @@ class WorkTests(CommandTestCase):
         document = self.document("work", "add", "b", "c", "--value", "two")
 
         self.assertEqual(self.work(), {"a": b"one", "b": b"two", "c": b"two"})
-        self.assertEqual(document, {"added": ["c"], "changed": ["b"], "kept": []})
+        self.assertEqual(document, {"added": ["c"], "changed": ["b"], "unchanged": []})
         self.done("work", "add", "d", "--file", "-", stdin="three")
         self.assertEqual(self.work()["d"], b"three")
 
@@ -266,7 +378,55 @@ class WorkTests(CommandTestCase):
         shown = self.done("work", "add", "a", "b", "--value", "two", "--if-absent")
 
         self.assertEqual(self.work(), {"a": b"one", "b": b"two"})
-        self.assertEqual(shown, "1 added, 1 left as they were\n")
+        self.assertEqual(shown, "1 added, 1 unchanged\n")
+
+    def test_no_value(self) -> None:
+        """
+        Without a value an item that is there keeps the one it has.
+        """
+        self.done("work", "add", "a", "--value", "one")
+        before = self.writes()
+
+        shown = self.done("work", "add", "a", "a2")
+
+        self.assertEqual(self.work(), {"a": b"one", "a2": b""})
+        self.assertEqual(shown, "1 added, 1 unchanged\n")
+        self.done("work", "add", "a", "a2")
+        self.assertEqual(self.writes(), before + 1)
+        self.done("work", "add", "a", "--value", "")
+        self.assertEqual(self.work()["a"], b"")
+
+    def test_same_value(self) -> None:
+        """
+        An item that holds the value already is not written again.
+        """
+        self.put(work("a", b"one"), work("a1", b"two"), work("b", b"two"))
+        before = self.writes()
+
+        document = self.document("work", "add", "a", "a1", "c", "--value", "one")
+        again = self.done("work", "add", "a", "a1", "c", "--value", "one")
+
+        self.assertEqual(
+            document, {"added": ["c"], "changed": ["a1"], "unchanged": ["a"]}
+        )
+        self.assertEqual(again, "3 unchanged\n")
+        self.assertEqual(self.writes(), before + 1)
+        self.assertEqual(
+            self.work(), {"a": b"one", "a1": b"one", "b": b"two", "c": b"one"}
+        )
+
+    def test_changed_later(self) -> None:
+        """
+        Whoever changes a value is told when it takes effect, before and after.
+        """
+        self.done("work", "add", "a", "--value", "one")
+
+        shown = self.done("work", "add", "a", "--value", "two")
+
+        self.assertIn("1 changed\n", shown)
+        self.assertIn("when it is next started", shown)
+        self.assertIn("is started next", self.done("work", "add", "--help"))
+        self.assertNotIn("next", self.done("work", "add", "b", "--value", "two"))
 
     def test_large_values(self) -> None:
         """
@@ -343,12 +503,60 @@ class UsageTests(CommandTestCase):
             ("work", "remove"): "--all",
             ("work", "remove", "a", "--all"): "--all",
             ("plan", "--leader", "wise"): "--leader",
+            ("--datacenter", "a b", "status"): "--datacenter",
+            ("--consul", "ftp://x", "status"): "--consul",
+            ("status", "--timeout", "3"): "--timeout",
             ("nonsense",): "nonsense",
         }
         for args, named in cases.items():
             result = self.call(*args)
             self.assertEqual((args, result.exit_code), (args, 2))
             self.assertIn(named, result.stderr)
+
+    def test_embedded(self) -> None:
+        """
+        An embedded Consul is somebody else's, and has an address.
+        """
+        for given, address in (
+            ("embedded", "127.0.0.1:8500"),
+            ("embedded:8600", "127.0.0.1:8600"),
+        ):
+            result = self.call("--consul", given, "status")
+            self.assertEqual(result.exit_code, 2)
+            self.assertIn(
+                f"inside a twistd process: ask it at {address}", result.stderr
+            )
+
+    def test_blamed(self) -> None:
+        """
+        What is blamed is the option that was written, or the variable that was
+        set; never the other.
+        """
+        given = self.call("--timeout", "0", "status", VOLTHA_COORD_TIMEOUT="3")
+        self.assertIn("--timeout", given.stderr)
+        self.assertNotIn("VOLTHA_COORD_TIMEOUT", given.stderr)
+
+        cases = {
+            "VOLTHA_COORD_TIMEOUT": "0",
+            "VOLTHA_COORD_PREFIX": "a//b",
+            "VOLTHA_COORD_CONSUL": "ftp://x",
+            "CONSUL": "a:1,embedded",
+            "VOLTHA_COORD_DATACENTER": "a b",
+            "VOLTHA_COORD_TOKEN_FILE": "/nowhere/at/all",
+            "VOLTHA_COORD_LEADER": "wise",
+        }
+        for name, value in cases.items():
+            result = self.call("plan", **{name: value})
+            self.assertEqual((name, result.exit_code), (name, 2))
+            self.assertIn(f"{name} (", result.stderr)
+
+    def test_yes(self) -> None:
+        """
+        The help says what --yes is for.
+        """
+        shown = " ".join(self.done("work", "remove", "--help").split())
+
+        self.assertIn("With --all: do not ask.", shown)
 
     def test_options(self) -> None:
         """
@@ -419,7 +627,9 @@ class UsageTests(CommandTestCase):
         )
         self.assertIn("wrong  members: no session holds m1", self.call("doctor").stdout)
         self.consul.state.kv.apply([("service/voltha/members/m1", None, False)], 99)
-        self.assertEqual(self.call("doctor").exit_code, 0)
+        empty = self.call("doctor")
+        self.assertEqual(empty.exit_code, 0)
+        self.assertIn("warn  keys: nothing under service/voltha/", empty.stdout)
 
 
 class ProcessTests(SynchronousTestCase):
@@ -427,17 +637,126 @@ class ProcessTests(SynchronousTestCase):
     The command as a process.
     """
 
-    def call(self, *args: str) -> subprocess.CompletedProcess[str]:
+    env: ClassVar[dict[str, str]] = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+
+    def call(
+        self, *args: str, stdin: str = "", **environ: str
+    ) -> subprocess.CompletedProcess[str]:
         """
         Call it.
         """
         return subprocess.run(
             [sys.executable, "-m", "voltha_coord.ctl", *args],
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=60,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env={**self.env, **environ},
         )
+
+    def embedded(self) -> str:
+        """
+        Have a Consul of its own process, and give its address.
+        """
+        consul = subprocess.Popen(
+            [sys.executable, "-m", "voltha_coord.embedded", "--port", "0"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.env,
+        )
+        assert consul.stdout is not None
+        self.addCleanup(consul.stdout.close)
+        self.addCleanup(consul.wait)
+        self.addCleanup(consul.kill)
+        for line in consul.stdout:
+            found = re.search(r"http://(127\.0\.0\.1:\d+)", line)
+            if found:
+                return found.group(1)
+        raise AssertionError("the embedded Consul ended")
+
+    def test_all_commands(self) -> None:
+        """
+        Every command does its work with the one run that a reactor has in a
+        process (A1).
+        """
+        consul = self.embedded()
+
+        for args, stdin, said in (
+            ("work add x{1..3} --value v", "", "3 added"),
+            ("work add x3 x4", "", "1 added, 1 unchanged"),
+            ("work list", "", "x4"),
+            ("status", "", "4 wanted"),
+            ("members", "", "no members"),
+            ("assignments", "", "4 items"),
+            ("plan", "", "nothing to do"),
+            ("work remove x4", "", "1 removed"),
+            ("work remove --all", "y\n", "3 removed"),
+            ("work remove --all", "", "nothing to do"),
+            ("work add y", "", "1 added"),
+            ("work remove --all --yes", "", "1 removed"),
+            ("doctor", "", "nothing under"),
+        ):
+            done = self.call("--consul", consul, *args.split(), stdin=stdin)
+            self.assertEqual((args, done.returncode), (args, 0), done.stderr)
+            self.assertIn(said, done.stdout)
+            self.assertNotIn("Traceback", done.stderr)
+
+    def test_refused(self) -> None:
+        """
+        Who says no, or nothing, or interrupts the question, keeps all.
+        """
+        consul = self.embedded()
+        self.call("--consul", consul, "work", "add", "x", "y")
+
+        for stdin in ("n\n", ""):
+            done = self.call("--consul", consul, "work", "remove", "--all", stdin=stdin)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("Remove all 2 items under service/voltha?", done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+        for number, status in ((signal.SIGINT, 1), (signal.SIGTERM, -signal.SIGTERM)):
+            asked = subprocess.Popen(
+                [
+                    sys.executable, "-m", "voltha_coord.ctl", "--consul", consul,
+                    "work", "remove", "--all",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=self.env,
+            )  # fmt: skip
+            with asked:
+                errors: Any = asked.stderr
+                text = b""
+                while not text.endswith(b"]: "):
+                    text += (more := errors.read1())
+                    self.assertNotEqual(more, b"", text)
+                # A signal between a question and the wait for its answer is
+                # held until the answer, in any Python.
+                waiting = psutil.Process(asked.pid)
+                while waiting.status() != psutil.STATUS_SLEEPING:
+                    pass
+                asked.send_signal(number)
+                self.assertEqual(asked.wait(20), status)
+        left = self.call("--consul", consul, "work", "list")
+        self.assertEqual(left.stdout.count("start"), 2)
+
+    def test_token_file(self) -> None:
+        """
+        A file that cannot be read is wrong usage, and what named it is named,
+        once.
+        """
+        for name in ("CONSUL_HTTP_TOKEN_FILE", "CONSUL_CACERT", "CONSUL_CLIENT_CERT"):
+            done = self.call(
+                "--consul", "https://127.0.0.1:1", "status", **{name: "/no/where"}
+            )
+            self.assertEqual((name, done.returncode), (name, 2))
+            self.assertIn(f"{name}: ", done.stderr)
+            self.assertEqual(done.stderr.count("/no/where"), 1)
+            self.assertNotIn("Errno", done.stderr)
 
     def test_help_is_light(self) -> None:
         """
@@ -454,7 +773,7 @@ class ProcessTests(SynchronousTestCase):
             capture_output=True,
             text=True,
             timeout=60,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=self.env,
         )
 
         self.assertEqual(done.stdout.splitlines()[-1], "[]")

@@ -7,16 +7,20 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from voltha_coord.consul.api import ConsulApi
 from voltha_coord.consul.model import Entry, SessionInfo
+from voltha_coord.consul.requester import Requester
+from voltha_coord.consul.transport import Request, Response
 from voltha_coord.ctl.agent import Facts, numbers, of_agent, ridden_out
 from voltha_coord.ctl.cluster import of_cluster
 from voltha_coord.ctl.doctor import AUTHORIZE, LISTED, Doctor
 from voltha_coord.ctl.findings import Finding, Level, named
 from voltha_coord.ctl.reading import view
+from voltha_coord.embedded.memory import MemoryTransport
 from voltha_coord.settings import Settings
 
 from .support.keyspace import (
@@ -28,7 +32,7 @@ from .support.keyspace import (
     running,
     work,
 )
-from .support.recording import RecordedConsul
+from .support.recording import RecordedConsul, RecordingTransport
 
 HEALTHY = Facts(
     address="http://h:8500",
@@ -117,6 +121,23 @@ class AgentTests(SynchronousTestCase):
 
         self.assertIs(finding.level, Level.WRONG)
         self.assertIn("members, work", finding.found)
+        ours = list(of_agent(evolve(HEALTHY, denied=("work",)), Settings(prefix="p/q")))
+        advice = {finding.check: finding.advice for finding in ours}["acl"]
+        self.assertIn('key_prefix "p/q/" read', advice)
+
+    def test_unknown_token(self) -> None:
+        """
+        Of a token that Consul does not know that is said, and nothing that is
+        only its consequence (B5).
+        """
+        findings = agent_findings(token_unknown=True, version=None, rights=None)
+
+        self.assertIs(findings["acl"].level, Level.WRONG)
+        self.assertIn("unknown or expired", findings["acl"].found)
+        self.assertNotIn("grant", findings["acl"].advice)
+        self.assertEqual(
+            list(findings), ["reachable", "cluster leader", "acl", "clock"]
+        )
 
     def test_may_not_write(self) -> None:
         """
@@ -229,9 +250,47 @@ class ClusterTests(SynchronousTestCase):
 
     def test_empty(self) -> None:
         """
-        A prefix without anything is nothing wrong.
+        A prefix without anything may be the wrong one, and nothing else is
+        said of it (A7).
         """
-        self.assertEqual({f.level for f in self.findings().values()}, {Level.OK})
+        findings = self.findings()
+
+        self.assertEqual(list(findings), ["keys"])
+        self.assertIs(findings["keys"].level, Level.WARN)
+        self.assertIn("nothing under service/voltha/", findings["keys"].found)
+        self.assertIn("--prefix", findings["keys"].advice)
+
+    def test_nobody(self) -> None:
+        """
+        Work that waits without a member is wrong; work that is to be stopped
+        waits for nobody (A7).
+        """
+        finding = self.findings(work("x"), work("y"))["members"]
+
+        self.assertIs(finding.level, Level.WRONG)
+        self.assertIn("2 work items wait", finding.found)
+        stopped = self.findings(work("x", b'{"order":"stop"}'))["members"]
+        self.assertIs(stopped.level, Level.OK)
+
+    def test_away(self) -> None:
+        """
+        Members that operators want away are named; those that are not there
+        are not.
+        """
+        every = of_cluster(
+            view(
+                KEYS,
+                [
+                    member("a"),
+                    Entry(KEYS.node_intent("a"), b"leave"),
+                    Entry(KEYS.node_intent("b"), b"leave"),
+                ],
+            ),
+            [KEYS.member("a")],
+        )
+
+        told = [f.found for f in every if f.check == "members"]
+        self.assertEqual(told[1], "given no work, as operators want it: a (leave)")
 
     def test_members(self) -> None:
         """
@@ -304,6 +363,37 @@ class ClusterTests(SynchronousTestCase):
         self.assertIs(findings["stray keys"].level, Level.WARN)
         self.assertIn("service/voltha/members/a/b", findings["stray keys"].found)
 
+    def test_each_value(self) -> None:
+        """
+        Unreadable values are named with their reasons, by what they are of,
+        with what becomes of those.
+        """
+        cluster = view(
+            KEYS,
+            [
+                member("a"),
+                Entry(KEYS.member("b"), b"[1]", session="s"),
+                Entry(KEYS.owner("x"), b"{}"),
+                Entry(KEYS.owner("y"), b"?"),
+                work("x", b'{"weight":"much"}'),
+                Entry(KEYS.node_intent("a"), b"holiday"),
+            ],
+        )
+        found = {
+            finding.found.partition(":")[0]: finding
+            for finding in of_cluster(cluster, [KEYS.member("a")])
+            if finding.check == "values"
+        }
+
+        self.assertEqual(list(found), ["intent", "members", "owners", "work"])
+        for work_id in ("x", "y"):
+            self.assertIn(f"{KEYS.owner(work_id)} (", found["owners"].found)
+        self.assertIn("2 unreadable", found["owners"].found)
+        self.assertIn("the leader", found["owners"].advice)
+        self.assertIn("the member", found["members"].advice)
+        self.assertIn("write it again", found["work"].advice)
+        self.assertIn("no effect", found["intent"].advice)
+
     def test_names(self) -> None:
         """
         Names that Consul 1.21.5 refuses are a warning, and wrong on that very
@@ -336,6 +426,23 @@ class ClusterTests(SynchronousTestCase):
         """
         self.assertEqual(named(["b", "a"]), "a, b")
         self.assertEqual(named(list("edcba")), "a, b, c and 2 more")
+
+
+class RefusingTransport(RecordingTransport):
+    """
+    To an agent that does not know the token, as 1.8.7 says it.
+    """
+
+    def request(self, request: Request) -> Deferred[Response]:
+        """
+        Tell who leads, and nothing else.
+        """
+        answered = super().request(request)
+        if request.path == "/v1/status/leader":
+            return answered
+        answered.cancel()
+        answered.addErrback(lambda failure: failure.trap(CancelledError))
+        return answered.addBoth(lambda _: Response(403, {}, b"ACL not found"))
 
 
 class DoctorTests(SynchronousTestCase):
@@ -440,3 +547,31 @@ class DoctorTests(SynchronousTestCase):
         self.assertIs(findings["acl"].level, Level.WRONG)
         self.assertIn(f"{len(LISTED) - 3} more", findings["acl"].found)
         self.assertNotIn("members", findings)
+
+    def test_unknown_token(self) -> None:
+        """
+        A Consul that refuses the token everywhere gives the one finding, and
+        is asked for nothing more (B5).
+        """
+        transport = RefusingTransport(
+            MemoryTransport(self.consul.agent, self.clock), "refusing:8500"
+        )
+        doctor = Doctor(
+            ConsulApi(Requester([transport])),
+            KEYS,
+            Settings(),
+            now=self.clock.seconds,
+            wall=self.clock.seconds,
+            wait=lambda seconds: succeed(None),
+        )
+
+        (examined,) = self.consul.run(doctor.examine())
+        findings = worst(examined)
+
+        wrong = [f.check for f in findings.values() if f.level is not Level.OK]
+        self.assertEqual(wrong, ["acl"])
+        self.assertIn("unknown or expired", findings["acl"].found)
+        self.assertEqual(
+            [request.path for request in transport.requests],
+            ["/v1/status/leader", "/v1/agent/self"],
+        )

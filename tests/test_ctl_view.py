@@ -287,6 +287,36 @@ class DocumentTests(SynchronousTestCase):
         self.assertEqual(rows["a"]["session_id"], session_of("a"))
         self.assertEqual(rows["a"]["liveness"], "check")
 
+    def test_state(self) -> None:
+        """
+        A member that is gone, or leaves by itself, is that first; then comes
+        what operators want of it, as far as the leader understands it (C10).
+        """
+        cluster = seen(
+            *(member(name) for name in "abcd"),
+            member("e", leaving=True),
+            member("f", session=None),
+            *(Entry(KEYS.node_intent(name), b"leave") for name in "aef"),
+            Entry(KEYS.node_intent("b"), b"maintenance"),
+            Entry(KEYS.node_intent("c"), b"holiday"),
+            Entry(KEYS.intent + "relocations/x", b""),
+            Entry(KEYS.intent + "what/x", b""),
+        )
+
+        self.assertEqual(
+            {row["id"]: row["state"] for row in documents.members(cluster)["members"]},
+            {
+                "a": "leave",
+                "b": "maintenance",
+                "c": "online",
+                "d": "online",
+                "e": "leaving",
+                "f": "lost",
+            },
+        )
+        self.assertEqual(list(cluster.unreadable), [KEYS.node_intent("c")])
+        self.assertEqual(list(cluster.strays), [KEYS.intent + "what/x"])
+
     def test_work(self) -> None:
         """
         The list of work holds what is under work/ and nothing else.

@@ -7,14 +7,14 @@ Each takes the verbs and the keys, and gives a Deferred that fails with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 from twisted.internet.defer import inlineCallbacks
 
 from .._types import Steps
 from ..consul.api import ConsulApi
-from ..consul.model import Entry, KeyNames, Op
+from ..consul.model import Entry, KeyNames, Op, Reading
 from ..errors import AccessDenied, TransactionRefused
 from ..keys import Keys, probe
 from .reading import snapshot, view
@@ -31,7 +31,7 @@ VALUE_BYTES_AT_ONCE = 256 * 1024
 ATTEMPTS = 5
 
 #: What must be readable before an empty listing is believed.
-_LISTED = ("members", "work", "assignments", "owners", "status", "errors")
+_LISTED = ("members", "work", "assignments", "owners", "status", "errors", "intent")
 
 
 @inlineCallbacks
@@ -61,12 +61,12 @@ class Added:
 
     :ivar added: the ids that were not there before.
     :ivar changed: the ids that were there; they have the new value.
-    :ivar kept: the ids that were there and were left as they are.
+    :ivar unchanged: the ids that were there and are as they were.
     """
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
 
 
 @inlineCallbacks
@@ -74,25 +74,37 @@ def add_work(
     api: ConsulApi,
     keys: Keys,
     ids: Sequence[str],
-    value: bytes = b"",
+    value: bytes | None = None,
     if_absent: bool = False,
 ) -> Steps[Added]:
     """
     Write work items, many in one transaction.
 
     :param ids: valid work ids.
+    :param value: what they hold; ``None`` adds empty ones, and says nothing
+        about items that are there already: they stay as they are.
     :param if_absent: leave the items that are there already as they are.
     """
-    there: set[str] = yield _work_ids(api, keys)
-    before = tuple(id for id in ids if id in there)
-    new = tuple(id for id in ids if id not in there)
-    if not if_absent:
-        for batch in _batches(ids, value):
-            yield api.txn([Op.set(keys.work_item(id), value) for id in batch])
-        return Added(added=new, changed=before)
-    for batch in _batches(new, value):
-        yield _add_absent(api, keys, batch, value)
-    return Added(added=new, kept=before)
+    content = value or b""
+    if value is None or if_absent:
+        there: set[str] = yield _work_ids(api, keys)
+        new = tuple(id for id in ids if id not in there)
+        for batch in _batches(new, content):
+            yield _add_absent(api, keys, batch, content)
+        return Added(added=new, unchanged=tuple(id for id in ids if id in there))
+    before: dict[str, bytes] = yield _work_values(api, keys)
+    written = [id for id in ids if before.get(id) != content]
+    for batch in _batches(written, content):
+        yield api.txn([Op.set(keys.work_item(id), content) for id in batch])
+    return _added(ids, before, content)
+
+
+def _added(ids: Sequence[str], before: Mapping[str, bytes], content: bytes) -> Added:
+    return Added(
+        added=tuple(id for id in ids if id not in before),
+        changed=tuple(id for id in ids if before.get(id, content) != content),
+        unchanged=tuple(id for id in ids if before.get(id) == content),
+    )
 
 
 @inlineCallbacks
@@ -141,12 +153,22 @@ def remove_work(api: ConsulApi, keys: Keys, ids: Sequence[str]) -> Steps[Removed
 
 
 @inlineCallbacks
-def all_work(api: ConsulApi, keys: Keys) -> Steps[tuple[str, ...]]:
+def remove_all_work(
+    api: ConsulApi, keys: Keys, confirm: Callable[[int], None]
+) -> Steps[Removed]:
     """
-    Give the ids of all work items, keys that are no valid ids included.
+    Delete all work items there are, keys that are no valid ids included.
+
+    :param confirm: is told how many there are, unless there are none, and
+        raises if they are to stay.
     """
     ids: set[str] = yield _work_ids(api, keys)
-    return tuple(sorted(ids))
+    if not ids:
+        return Removed()
+    confirm(len(ids))
+    # What came meanwhile was not asked about, and stays.
+    removed: Removed = yield remove_work(api, keys, sorted(ids))
+    return removed
 
 
 @inlineCallbacks
@@ -155,6 +177,14 @@ def _work_ids(api: ConsulApi, keys: Keys) -> Steps[set[str]]:
     if not found.names:
         yield from _refuse_denied(api, keys.work)
     return {name.removeprefix(keys.work) for name in found.names}
+
+
+@inlineCallbacks
+def _work_values(api: ConsulApi, keys: Keys) -> Steps[dict[str, bytes]]:
+    found: Reading = yield api.list(keys.work)
+    if not found.entries:
+        yield from _refuse_denied(api, keys.work)
+    return {entry.key.removeprefix(keys.work): entry.value for entry in found.entries}
 
 
 def _batches(ids: Iterable[str], value: bytes = b"") -> Iterator[list[str]]:

@@ -33,6 +33,10 @@ SESSION = "session"
 KEYS = "keys"
 
 
+#: What a token is that Consul does not know.
+UNKNOWN_TOKEN = "this token is unknown or expired"
+
+
 @frozen(kw_only=True)
 class Facts:
     """
@@ -45,6 +49,7 @@ class Facts:
     :ivar node: the agent's node.
     :ivar server: whether it is a server.
     :ivar heartbeat: its Raft heartbeat timeout, in seconds.
+    :ivar token_unknown: whether Consul says so of our token.
     :ivar denied: the names under the prefix that may not be listed.
     :ivar rights: whether this token may do what a member does, by name;
         ``None`` when Consul does not say.
@@ -62,6 +67,7 @@ class Facts:
     node: str | None = None
     server: bool | None = None
     heartbeat: float | None = None
+    token_unknown: bool = False
     denied: tuple[str, ...] = ()
     rights: Mapping[str, bool] | None = None
     rights_from: str = ""
@@ -79,6 +85,13 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found.groups() if part) if found else ()
 
 
+def is_unknown_token(error: Exception) -> bool:
+    """
+    Whether Consul refused the token itself, and not what was done with it.
+    """
+    return "acl not found" in str(error).lower()
+
+
 def ridden_out(settings: Settings, session_ttl: float) -> float:
     """
     Give for how many seconds Consul may be silent before a lease is over.
@@ -91,9 +104,20 @@ def of_agent(facts: Facts, settings: Settings) -> Iterator[Finding]:
     Give the findings about the agent, its servers, and what they allow.
     """
     yield ok("reachable", f"agent at {facts.address} answers")
+    if facts.token_unknown:
+        # Whatever else is asked, the answer is that.
+        yield _cluster_leader(facts)
+        yield wrong(
+            "acl",
+            f"{UNKNOWN_TOKEN}: nothing is allowed",
+            "give another one (--token-file, CONSUL_HTTP_TOKEN, "
+            "CONSUL_HTTP_TOKEN_FILE), or none for the anonymous one",
+        )
+        yield from _clock(facts)
+        return
     yield _version(facts)
     yield _cluster_leader(facts)
-    yield from _acl(facts)
+    yield from _acl(facts, settings)
     yield from _liveness(facts, settings)
     yield _raft(facts, settings)
     yield from _clock(facts)
@@ -125,12 +149,12 @@ def _cluster_leader(facts: Facts) -> Finding:
     )
 
 
-def _acl(facts: Facts) -> Iterator[Finding]:
+def _acl(facts: Facts, settings: Settings) -> Iterator[Finding]:
     if facts.denied:
         yield wrong(
             "acl",
             f"this token may not list {named(facts.denied)}: they look empty",
-            'grant key_prefix "<prefix>/" read (members: write) to the token',
+            f'grant key_prefix "{settings.prefix}/" read (members: write) to the token',
         )
         return
     rights = facts.rights

@@ -5,7 +5,7 @@ What the doctor thinks of the keys of a cluster.  Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..keys import Keys, shown
 from .agent import numbers
@@ -34,6 +34,16 @@ _KNOWN = (
 )
 
 
+#: What becomes of a value that cannot be read, by the name it is under.
+_VALUE_ADVICE = {
+    "members": "defaults stand in; the member writes it again, if it is one of ours",
+    "owners": "the leader removes it after a session TTL; if it stays, see its log",
+    "status": "the member writes it again with its next report",
+    "term": "the next leader waits a session TTL, and writes it again",
+    "intent": "it has no effect: write it again, or delete it",
+}
+
+
 def of_cluster(
     view: View, names: Iterable[str], version: str | None = None
 ) -> Iterator[Finding]:
@@ -44,6 +54,13 @@ def of_cluster(
     :param version: Consul's, when known.
     """
     names = tuple(names)
+    if not names:
+        yield warn(
+            "keys",
+            f"nothing under {view.keys.prefix}/",
+            "is --prefix (VOLTHA_COORD_PREFIX) right?  Else no member has been there",
+        )
+        return
     yield from _members(view)
     yield _leader(view)
     yield from _term(view)
@@ -57,7 +74,22 @@ def of_cluster(
 def _members(view: View) -> Iterator[Finding]:
     dead = [id for id, member in view.members.items() if not member.live]
     foreign = [id for id, member in view.live.items() if member.foreign]
-    yield ok("members", f"{len(view.live)}: {named(view.live) or 'none'}")
+    wanted = sum(item.wanted for item in view.items.values())
+    if wanted and not view.live:
+        yield wrong(
+            "members",
+            f"none, and {wanted} work items wait for one",
+            "start members with this --prefix; if they run, see their logs",
+        )
+    else:
+        yield ok("members", f"{len(view.live)}: {named(view.live) or 'none'}")
+    away = {
+        f"{id} ({intent})"
+        for id, intent in view.node_intents.items()
+        if id in view.live
+    }
+    if away:
+        yield ok("members", f"given no work, as operators want it: {named(away)}")
     if dead:
         yield wrong(
             "members",
@@ -151,13 +183,21 @@ def _work(view: View) -> Finding:
 
 
 def _values(view: View) -> Iterator[Finding]:
-    if view.unreadable:
-        first = min(view.unreadable)
+    place = shown(view.keys.prefix + "/")
+    by_name: dict[str, dict[str, str]] = {}
+    for key, reason in view.unreadable.items():
+        name = key.removeprefix(place).split("/")[0]
+        by_name.setdefault(name, {})[key] = reason
+    for name, reasons in sorted(by_name.items()):
         yield warn(
             "values",
-            f"{len(view.unreadable)} unreadable: {first}: {view.unreadable[first]}",
-            "defaults stand in; write it again",
+            f"{name}: {len(reasons)} unreadable: {_explained(reasons)}",
+            _VALUE_ADVICE.get(name, "defaults stand in; write it again"),
         )
+
+
+def _explained(reasons: Mapping[str, str]) -> str:
+    return named([f"{key} ({reason})" for key, reason in reasons.items()])
 
 
 def _names(
@@ -193,9 +233,8 @@ def _names(
 
 def _strays(view: View) -> Iterator[Finding]:
     if view.strays:
-        first = min(view.strays)
         yield warn(
             "stray keys",
-            f"{len(view.strays)}: {named(view.strays)} ({view.strays[first]})",
+            f"{len(view.strays)}: {_explained(view.strays)}",
             "nobody reads them; delete them if they are a slip",
         )

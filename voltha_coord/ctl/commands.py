@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json as _json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import define
+from click.core import ParameterSource
+
+from . import parameters
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,27 +109,31 @@ def _wait(seconds: float) -> Any:
     return sleep(IReactorTime(reactor), seconds)
 
 
-def _prefix(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    from ..errors import ConfigurationError
-    from ..keys import check_prefix
+def _confirm(question: str) -> None:
+    """
+    Ask a person.  Everything else stands still meanwhile, and signals do what
+    they do to any program that waits for an answer: the reactor would only
+    note them, and the question would stay.
 
+    :raises Abort: when the answer is no, or none.
+    """
+    usual: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, usual[number]) for number in usual}
     try:
-        return check_prefix(value.strip("/"))
-    except ConfigurationError as error:
-        raise click.BadParameter(str(error).removeprefix("prefix: ")) from error
-
-
-def _version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        from .._version import __version__
-
-        click.echo(__version__)
-        context.exit()
+        click.confirm(question, abort=True, err=True)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--consul",
+    cls=parameters.Option,
+    callback=parameters.consul,
     multiple=True,
     metavar="ADDR",
     envvar=("VOLTHA_COORD_CONSUL", "CONSUL"),
@@ -135,16 +143,18 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
 )
 @click.option(
     "--prefix",
+    cls=parameters.Option,
     default="service/voltha",
     show_default=True,
     metavar="P",
     envvar="VOLTHA_COORD_PREFIX",
     show_envvar=True,
-    callback=_prefix,
+    callback=parameters.prefix,
     help="Where the cluster's keys are.",
 )
 @click.option(
     "--token-file",
+    cls=parameters.Option,
     metavar="F",
     type=click.Path(exists=True, dir_okay=False),
     envvar="VOLTHA_COORD_TOKEN_FILE",
@@ -154,6 +164,8 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
 )
 @click.option(
     "--datacenter",
+    cls=parameters.Option,
+    callback=parameters.datacenter,
     metavar="DC",
     envvar="VOLTHA_COORD_DATACENTER",
     show_envvar=True,
@@ -161,6 +173,7 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
 )
 @click.option(
     "--timeout",
+    cls=parameters.Option,
     default=DEFAULT_TIMEOUT,
     show_default=True,
     metavar="S",
@@ -170,14 +183,7 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
     help="Seconds to wait for an answer.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer with a JSON document.")
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_version,
-    help="Show the version and exit.",
-)
+@parameters.version_option
 @click.pass_context
 def voltha_coordctl(
     context: click.Context,
@@ -200,7 +206,7 @@ def voltha_coordctl(
 
     context.obj.json = as_json
     context.obj.target = Target(
-        consul=tuple(address for address in consul if address),
+        consul=consul,
         prefix=prefix,
         token_file=token_file,
         datacenter=datacenter,
@@ -210,6 +216,7 @@ def voltha_coordctl(
 
 
 @voltha_coordctl.command()
+@parameters.json_option
 @click.pass_obj
 def status(invocation: Invocation) -> None:
     """
@@ -228,6 +235,7 @@ def status(invocation: Invocation) -> None:
 
 
 @voltha_coordctl.command()
+@parameters.json_option
 @click.pass_obj
 def members(invocation: Invocation) -> None:
     """
@@ -240,6 +248,7 @@ def members(invocation: Invocation) -> None:
 
 
 @voltha_coordctl.group()
+@parameters.json_option
 def work() -> None:
     """
     What is to be run.
@@ -247,6 +256,7 @@ def work() -> None:
 
 
 @work.command("list")
+@parameters.json_option
 @click.pass_obj
 def work_list(invocation: Invocation) -> None:
     """
@@ -259,8 +269,14 @@ def work_list(invocation: Invocation) -> None:
 
 
 @work.command("add")
+@parameters.json_option
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
-@click.option("--value", metavar="TEXT", help="What the items hold.")
+@click.option(
+    "--value",
+    metavar="TEXT",
+    help="What the items hold; without it and --file, items that are there stay "
+    "as they are.",
+)
 @click.option(
     "--file",
     type=click.File("rb"),
@@ -282,12 +298,17 @@ def work_add(
     Add work items, or give them another value.
 
     An ID may hold ranges: 'device_group_{0001..0100}'.
+
+    An item that runs goes on with the value it was started with; another value
+    takes effect when the item is started next, on its member or another.
     """
     from . import actions
 
     if value is not None and file is not None:
         raise click.UsageError("--value and --file exclude each other")
-    content = file.read() if file is not None else (value or "").encode()
+    content = None if value is None else value.encode()
+    if file is not None:
+        content = file.read()
     chosen = _ids(ids)
     added = invocation.do(
         lambda api, keys: actions.add_work(api, keys, chosen, content, if_absent)
@@ -295,15 +316,24 @@ def work_add(
     document = {
         "added": list(added.added),
         "changed": list(added.changed),
-        "kept": list(added.kept),
+        "unchanged": list(added.unchanged),
     }
-    invocation.answer(document, _show_counts)
+    invocation.answer(document, _show_added)
+
+
+def _show_added(out: Console, document: Document) -> None:
+    _show_counts(out, document)
+    if document["changed"]:
+        out.print(
+            "a changed item that runs takes its new value when it is next started"
+        )
 
 
 @work.command("remove")
+@parameters.json_option
 @click.argument("ids", nargs=-1, metavar="ID…")
-@click.option("--all", "everything", is_flag=True, help="Remove all there are.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--all", "everything", is_flag=True, help="Remove all there are; asks.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @click.pass_obj
 def work_remove(
     invocation: Invocation, ids: tuple[str, ...], everything: bool, yes: bool
@@ -315,15 +345,20 @@ def work_remove(
 
     if everything == bool(ids):
         raise click.UsageError("name the items, or --all")
-    chosen = invocation.do(actions.all_work) if everything else _ids(ids)
-    if everything and chosen and not yes:
-        assert invocation.target is not None
-        click.confirm(
-            f"Remove all {len(chosen)} items under {invocation.target.prefix}?",
-            abort=True,
-            err=True,
+
+    def confirm(count: int) -> None:
+        if not yes:
+            assert invocation.target is not None
+            where = invocation.target.prefix
+            _confirm(f"Remove all {count} items under {where}?")
+
+    if everything:
+        gone = invocation.do(
+            lambda api, keys: actions.remove_all_work(api, keys, confirm)
         )
-    gone = invocation.do(lambda api, keys: actions.remove_work(api, keys, chosen))
+    else:
+        chosen = _ids(ids)
+        gone = invocation.do(lambda api, keys: actions.remove_work(api, keys, chosen))
     document = {"removed": list(gone.removed), "missing": list(gone.missing)}
     invocation.answer(document, _show_counts)
 
@@ -339,12 +374,13 @@ def _ids(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _show_counts(out: Console, document: Document) -> None:
-    words = {"kept": "left as they were", "missing": "not there"}
+    words = {"missing": "not there"}
     counts = [f"{len(v)} {words.get(k, k)}" for k, v in document.items() if v]
     out.print(", ".join(counts) or "nothing to do")
 
 
 @voltha_coordctl.command()
+@parameters.json_option
 @click.option("--member", metavar="ID", help="Only what it is to run, or owns.")
 @click.option(
     "--work",
@@ -369,26 +405,39 @@ def assignments(
 
 
 @voltha_coordctl.command()
+@parameters.json_option
 @click.option(
     "--leader",
+    cls=parameters.Option,
+    callback=parameters.leader,
     default="balanced",
-    show_default=True,
-    type=click.Choice(["balanced", "hash-ring"]),
-    help="The leader whose plan it is.",
+    metavar="NAME",
+    envvar="VOLTHA_COORD_LEADER",
+    show_envvar=True,
+    help="The leader whose plan it is, by the name that the members' --leader has: "
+    "hash-ring, or a plugin's that has a planner.  Keys do not tell which it is; "
+    "balanced is assumed.",
 )
-@click.pass_obj
-def plan(invocation: Invocation, leader: str) -> None:
+@click.pass_context
+def plan(context: click.Context, leader: tuple[str, Callable[[], Any]]) -> None:
     """
     What a leader would do now; nothing of it is done.
     """
     from . import plan as planning
     from . import render
 
-    document = invocation.do(lambda api, keys: planning.plan(api, keys, leader))
+    name, make_planner = leader
+    source = context.get_parameter_source("leader")
+    assumed = source is ParameterSource.DEFAULT
+    invocation: Invocation = context.obj
+    document = invocation.do(
+        lambda api, keys: planning.plan(api, keys, name, make_planner, assumed)
+    )
     invocation.answer(document, render.show_plan)
 
 
 @voltha_coordctl.command()
+@parameters.json_option
 @click.pass_obj
 def doctor(invocation: Invocation) -> None:
     """

@@ -24,7 +24,7 @@ from ..consul.transport import Request, Response
 from ..errors import AccessDenied, ConsulError, ConsulUnavailable, NoClusterLeader
 from ..keys import Keys, probe
 from ..settings import Settings
-from .agent import KEYS, SERVICE, SESSION, Facts, of_agent
+from .agent import KEYS, SERVICE, SESSION, Facts, is_unknown_token, of_agent
 from .cluster import of_cluster
 from .findings import Finding, wrong
 from .reading import snapshot, view
@@ -81,16 +81,17 @@ class Doctor:
             return (_unreachable(self._api.requester.address, error),)
         findings: list[Finding] = []
         try:
-            cluster: View = yield self._view()
-            names: KeyNames = yield self._api.keys(self._keys.prefix + "/")
-            facts = evolve(facts, sessions=(yield self._sessions(cluster)))
+            if not facts.token_unknown:
+                cluster: View = yield self._view()
+                names: KeyNames = yield self._api.keys(self._keys.prefix + "/")
+                facts = evolve(facts, sessions=(yield self._sessions(cluster)))
         except ConsulError as error:
             findings.append(
                 wrong("keys", f"could not be read: {error}", "see the lines above")
             )
         else:
             # What may not be listed looks empty: nothing can be said of it.
-            if not facts.denied:
+            if not (facts.denied or facts.token_unknown):
                 findings.extend(of_cluster(cluster, names.names, facts.version))
         yield self._wait(max(0.0, WATCH_SECONDS - (self._now() - started)))
         facts = evolve(
@@ -118,6 +119,8 @@ class Doctor:
                 apart=self._apart(response),
             )
         facts = yield from self._agent(facts)
+        if facts.token_unknown:
+            return facts
         if not facts.cluster_leader:
             if facts.rights is None:
                 facts = evolve(facts, rights_from="the servers have no leader")
@@ -141,8 +144,8 @@ class Doctor:
     def _agent(self, facts: Facts) -> Steps[Facts]:
         try:
             told: dict[str, Any] = yield self._api.agent_self()
-        except AccessDenied:
-            return facts
+        except AccessDenied as error:
+            return evolve(facts, token_unknown=is_unknown_token(error))
         config = told.get("Config") or {}
         debug = told.get("DebugConfig") or {}
         try:

@@ -71,7 +71,7 @@ def members(view: View) -> Document:
             {
                 "id": member.id,
                 "role": _role(view, member),
-                "state": _state(member),
+                "state": _state(view, member),
                 "host_address": member.host_address,
                 "rest_port": member.rest_port,
                 "weight": member.weight,
@@ -95,10 +95,12 @@ def _role(view: View, member: Member) -> str | None:
     return "leader" if member.id == view.leader_id else "follower"
 
 
-def _state(member: Member) -> str:
+def _state(view: View, member: Member) -> str:
     if not member.live:
         return "lost"
-    return "leaving" if member.leaving else "online"
+    if member.leaving:
+        return "leaving"
+    return view.node_intents.get(member.id, "online")
 
 
 def work(view: View) -> Document:

@@ -4,7 +4,7 @@ What a planner would do with the cluster as it is; nothing of it is done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import inlineCallbacks
@@ -12,31 +12,55 @@ from twisted.python.reflect import namedAny
 
 from .._types import Steps
 from ..consul.api import ConsulApi
+from ..errors import ConfigurationError, CoordinationError
 from ..interfaces import IPlanner
 from ..keys import Keys
 from ..planning.operations import Assign, Move, Operation, Plan, Unassign
 from ..planning.state import ClusterState, Snapshot
+from ..plugins import LeaderPlugin, find_leader
 from ..snapshot import read_snapshot
 from .documents import Document
 
-#: The planners of the leaders that divide items by their number.
-PLANNERS = {
-    "balanced": "voltha_coord.planning.balanced.BalancedPlanner",
-    "hash-ring": "voltha_coord.planning.hash_ring.HashRingPlanner",
-}
+
+def planner_of(leader: str) -> Callable[[], IPlanner]:
+    """
+    Give what makes the planner of a leader, by the name of its plugin.
+
+    :raises ConfigurationError: when there is no such plugin, when what it
+        stands for cannot be imported, or when it does not say what plans.
+    """
+    plugin = find_leader(leader)
+    if not isinstance(plugin, LeaderPlugin) or plugin.planner is None:
+        raise ConfigurationError(f"{leader!r} is a leader without a planner to ask")
+    make: Callable[[], IPlanner] = namedAny(plugin.planner)
+    return make
 
 
 @inlineCallbacks
-def plan(api: ConsulApi, keys: Keys, leader: str) -> Steps[Document]:
+def plan(
+    api: ConsulApi,
+    keys: Keys,
+    leader: str,
+    make_planner: Callable[[], IPlanner],
+    assumed: bool = False,
+) -> Steps[Document]:
     """
     Give what that leader would do now, as a document.
 
-    :param leader: one of :data:`PLANNERS`.
+    :param assumed: that nobody said which leader it is.
+    :return: a Deferred that fails with :class:`CoordinationError` when the
+        state cannot be read, or the planner cannot plan it.
     """
     found: Snapshot = yield read_snapshot(api, keys, 0.0, consistent=False)
     state = ClusterState.from_snapshot(found)
-    planner: IPlanner = namedAny(PLANNERS[leader])()
-    return document(leader, state, planner.plan(state))
+    try:
+        made = make_planner().plan(state)
+    except Exception as error:
+        # Anybody's code; what it says is all that can be told.
+        raise CoordinationError(
+            f"the planner of {leader!r} failed: {error!r}"
+        ) from error
+    return {**document(leader, state, made), "assumed": assumed}
 
 
 def document(leader: str, state: ClusterState, made: Plan) -> Document:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..consul.model import Entry, Op
 from ..keys import Keys, is_instance_id, is_work_id, shown
+from ..planning.state import ClusterState, Snapshot
 from ..records import (
     Assignment,
     Member,
@@ -34,6 +35,7 @@ def snapshot(keys: Keys) -> tuple[Op, ...]:
         keys.owners,
         keys.statuses,
         keys.errors,
+        keys.intent,
     )
     return tuple(Op.get_tree(tree) for tree in trees)
 
@@ -58,6 +60,7 @@ class _Reader:
         self._members: dict[str, Member] = {}
         self._items: dict[str, Item] = {}
         self._chunks: dict[str, dict[int, bytes]] = {}
+        self._intents: list[Entry] = []
         self._strays: dict[str, str] = {}
         self._unreadable: dict[str, str] = {}
 
@@ -70,12 +73,14 @@ class _Reader:
         for member, report in self._reports():
             for work_id, status in report.items.items():
                 self._item(work_id).reports[member] = status
+        intents = self._read_intents()
         return View(
             keys=self._keys,
             leader=self._leader,
             term=self._term,
             members=dict(sorted(self._members.items())),
             items=dict(sorted(self._items.items())),
+            node_intents=intents,
             strays=self._strays,
             unreadable=self._unreadable,
         )
@@ -95,6 +100,8 @@ class _Reader:
             self._assignment(entry)
         elif entry.key.startswith(keys.statuses):
             self._chunk(entry)
+        elif entry.key.startswith(keys.intent):
+            self._intents.append(entry)
         else:
             self._of_item(entry)
 
@@ -144,6 +151,13 @@ class _Reader:
             else:
                 if report is not None:
                     yield member, report
+
+    def _read_intents(self) -> dict[str, str]:
+        # As the leader reads them: what it ignores has no effect to be shown.
+        state = ClusterState.from_snapshot(Snapshot(self._keys, intent=self._intents))
+        self._strays.update(dict.fromkeys(state.stray, "not the key of an intent"))
+        self._unreadable.update(state.problems)
+        return dict(state.node_intents)
 
     def _of_item(self, entry: Entry) -> None:
         keys = self._keys

@@ -4,6 +4,7 @@ How documents look on a terminal, or plain where there is none.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,6 +25,8 @@ _STYLES = {
     "online": "green",
     "running": "green",
     "leaving": "yellow",
+    "maintenance": "yellow",
+    "leave": "yellow",
     "lost": "red",
     "failed": "red",
     "ok": "green",
@@ -35,13 +38,14 @@ _STYLES = {
 def console(file: Any = None) -> Console:
     """
     Give where to write: in colour and as wide as the terminal is, or plain.
-    ``NO_COLOR`` is honoured.
+    ``NO_COLOR`` and ``COLUMNS`` are honoured.
     """
     target = sys.stdout if file is None else file
     plain = not target.isatty()
+    told = os.environ.get("COLUMNS", "").isdigit()
     return Console(
         file=target,
-        width=PLAIN_WIDTH if plain else None,
+        width=PLAIN_WIDTH if plain and not told else None,
         highlight=False,
         emoji=False,
         markup=False,
@@ -192,6 +196,11 @@ def show_plan(out: Console, document: Document) -> None:
     for work_id, why in document["errors"].items():
         out.print(Text(f"{work_id}: {why}", style="red"))
     out.print(f"{document['leader']}: {summary(operations)}")
+    if document["assumed"]:
+        out.print(
+            f"assumed: members run with --leader {document['leader']}; "
+            "plan --leader NAME plans as another"
+        )
     if document["frozen"]:
         out.print(Text("frozen: a leader plans nothing at the moment", style="yellow"))
 

@@ -80,6 +80,7 @@ class View:
     :ivar term: the term record, ``None`` when it is missing or unreadable.
     :ivar members: by id, dead entries included.
     :ivar items: by work id.
+    :ivar node_intents: what operators want of members, by id.
     :ivar strays: keys nobody will ever use, and why.
     :ivar unreadable: keys whose value is not what belongs there, and why.
     """
@@ -89,6 +90,7 @@ class View:
     term: TermRecord | None = None
     members: Mapping[str, Member] = field(factory=dict)
     items: Mapping[str, Item] = field(factory=dict)
+    node_intents: Mapping[str, str] = field(factory=dict)
     strays: Mapping[str, str] = field(factory=dict)
     unreadable: Mapping[str, str] = field(factory=dict)
 
