@@ -10,6 +10,7 @@ the end in :mod:`~voltha_coord.shutdown`.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from random import Random
@@ -60,6 +61,7 @@ from .leader import Leader
 from .leading import Leading
 from .link import Link
 from .membership import MemberKeeper
+from .outage import election_seconds, raft_heartbeat, ridden_out
 from .records import Member
 from .retrying import Retrying
 from .role import CANDIDATE, LEADER, RoleCore, RoleMachine
@@ -578,6 +580,35 @@ class Coordinator:
             started_at=self._started_at,
         ).encode()
 
+    @inlineCallbacks
+    def _compare_timing(self) -> Steps[None]:
+        """
+        Say what outage of Consul's servers is ridden out.
+        """
+        ttl = self.session.session_ttl
+        rides = round(ridden_out(self.settings, ttl), 1)
+        try:
+            agent: dict[str, Any] = yield self.api.agent_self()
+        except ConsulError:
+            # No right to ask is no reason to say anything; doctor does.
+            return
+        heartbeat = raft_heartbeat(agent)
+        election = None if heartbeat is None else round(election_seconds(heartbeat), 1)
+        if election is None or election <= rides:
+            self.log.info(
+                "outage-ridden-out", seconds=rides, consul_election_seconds=election
+            )
+            return
+        self.log.warning(
+            "session-ttl-short",
+            session_ttl=ttl,
+            rides_out_seconds=rides,
+            consul_election_seconds=election,
+            effect="leadership and work may stop while Consul elects a leader",
+            action=f"raise session_ttl to {math.ceil(election + ttl - rides)}, or "
+            "set raft_multiplier 1 on the servers",
+        )
+
     # What the parts tell.
 
     def _clock_stepped(self, seconds: float) -> None:
@@ -617,6 +648,7 @@ class Coordinator:
         if not self._worker_started and self.is_member and not self.shutting_down:
             self._worker_started = True
             self._tasks.spawn("worker-start", self.worker.start)
+            self._tasks.spawn("compare-timing", self._compare_timing)
         self._tell_worker()
         self._election.wake()
         self._tell_waiters()
