@@ -14,6 +14,8 @@ Environment:
     use the Consul at this ``host:port`` instead of an embedded one, under a
     prefix of its own that is removed at the end.
 
+Its logs are in a temporary folder, which stays only if something went wrong.
+
 The last line is ``leader=<id> members=3 work=100 owned=100``; ``owned`` counts
 the items with an owner record in Consul whose very owner reports to run them.
 The exit status is 0 only if that is all of them.
@@ -23,6 +25,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -133,9 +137,14 @@ class Demo:
         finally:
             yield self._end()
         if why:
-            self.console.print(f"demo failed: {why}", soft_wrap=True)
-        self.console.print(str(self.counts), soft_wrap=True)
-        return 0 if self.counts.complete and not why else 1
+            self._say(f"demo failed: {why}")
+        good = self.counts.complete and not why
+        if good:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            self._say(f"logs are kept in {self.folder}")
+        self._say(str(self.counts))
+        return 0 if good else 1
 
     # Starting.
 
@@ -267,7 +276,7 @@ class Demo:
         end = (
             "Ctrl-C ends it" if self.seconds is None else f"ends at {self.seconds:g} s"
         )
-        return f"kill a member and watch; {end}\nvoltha-coordctl {where} status"
+        return f"kill a member and watch; {end}\n{coordctl()} {where} status"
 
     @inlineCallbacks
     def _look(self) -> Steps[View]:
@@ -339,6 +348,22 @@ class Demo:
 
     def _say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
+
+
+def coordctl(executable: str = sys.executable, here: Path | None = None) -> str:
+    """
+    Give how ``voltha-coordctl`` is called, of the environment that runs this:
+    it need not be on the path.
+
+    :param here: the folder it is called from, the current one by default.
+    """
+    script = Path(executable).with_name("voltha-coordctl")
+    if not script.exists():
+        return f"{shlex.quote(executable)} -m voltha_coord.ctl"
+    here = Path.cwd() if here is None else here
+    if script.is_relative_to(here) and script.parent != here:
+        script = script.relative_to(here)
+    return shlex.quote(str(script))
 
 
 def seconds_of(environ: Mapping[str, str]) -> float | None:

@@ -205,6 +205,23 @@ class UsageTests(SynchronousTestCase):
             )
             self.assertIn(f"DEMO_SECONDS: {text!r}", str(error))
 
+    def test_coordctl(self) -> None:
+        """
+        The command that is shown is the one of the running environment, as it
+        can be typed (C11).
+        """
+        home = Path(self.mktemp()).absolute()
+        bin = home / "an env" / "bin"
+        bin.mkdir(parents=True)
+        python = str(bin / "python")
+
+        self.assertEqual(demo.coordctl(python), f"'{python}' -m voltha_coord.ctl")
+        (bin / "voltha-coordctl").touch()
+        for here in (bin, home / "elsewhere"):
+            self.assertEqual(demo.coordctl(python, here), f"'{bin}/voltha-coordctl'")
+        self.assertEqual(demo.coordctl(python, home), "'an env/bin/voltha-coordctl'")
+        self.assertEqual(demo.coordctl(python, bin.parent), "bin/voltha-coordctl")
+
     def test_own_variables(self) -> None:
         """
         Variables that set up a member do not reach the demo's; those that say
@@ -254,7 +271,8 @@ class RunTests(SynchronousTestCase):
 
     def test_whole(self) -> None:
         """
-        It ends by itself with every item owned, and leaves no process behind.
+        It ends by itself with every item owned, and leaves neither a process
+        nor its logs behind (C11).
         """
         done = self.run_demo(DEMO_SECONDS="6")
 
@@ -264,19 +282,21 @@ class RunTests(SynchronousTestCase):
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         folder = lines[0].removeprefix("logs in ")
-        self.assertTrue(os.path.isdir(folder), lines[0])
-        self.addCleanup(shutil.rmtree, folder)
+        self.assertTrue(os.path.isabs(folder), lines[0])
+        self.assertFalse(os.path.exists(folder), lines[0])
         self.assertEqual(self.left(folder), [])
 
     def test_no_consul(self) -> None:
         """
-        Without the Consul it was told to use it says so, and fails.
+        Without the Consul it was told to use it says so, fails, and says where
+        the logs are (C11).
         """
         done = self.run_demo(CONSUL="127.0.0.1:1", DEMO_SECONDS="6")
 
-        self.addCleanup(
-            shutil.rmtree, done.stdout.splitlines()[0].removeprefix("logs in ")
-        )
+        folder = done.stdout.splitlines()[0].removeprefix("logs in ")
+        self.addCleanup(shutil.rmtree, folder)
+        self.assertTrue(os.path.isdir(folder), folder)
+        self.assertEqual(done.stdout.splitlines()[-2], f"logs are kept in {folder}")
         self.assertEqual(done.returncode, 1)
         self.assertIn("demo failed: Consul at 127.0.0.1:1", done.stdout)
         self.assertEqual(

@@ -10,6 +10,11 @@ An item of the worker ``heartbeat`` appends a line to a file, again and again::
 
     voltha-coordctl work add beat --value '{"config": {"file": "/tmp/beat"}}'
 
+An item that runs goes on as it was started: when its value is changed, it takes
+that when it is started next, as after a move.  The shipped leaders, and
+``standby``, do not tell a worker of a changed value; ``update_work`` is there
+for a leader that does.
+
 Under the leader ``standby`` one member runs everything, and the others are
 there for when it ends.
 """
@@ -74,7 +79,7 @@ class Heartbeat(TrackRunner):
 
     def update_work(self, item: WorkItem) -> None:
         """
-        Go on with another file or another pace.
+        Go on with another file or another pace, when a leader says so.
         """
         beats = b"%d" % self._beats.get(item.id, 0)
         self.stop_work(item)
