@@ -211,6 +211,22 @@ class RefusalTests(SynchronousTestCase):
                 settings[found[1]] = float(found[2])
         self.assertEqual(Settings(**settings).stop_grace, values["grace"])
 
+    def test_advice_with_a_grace_that_grows(self) -> None:
+        """
+        Where the grace is a sixth of the very timing that is to be longer, what
+        is said to be needed has room for the longer grace too.
+        """
+        for values in (
+            {"failure_detection": 0, "renew_interval": 9},
+            {"failure_detection": 0.01},
+        ):
+            error = self.assertRaises(ConfigurationError, Settings, **values)
+            found = re.search(r"(\w+) of at least ([\d.]+) s is", str(error))
+            assert found is not None, error
+            advised: dict[str, Any] = {**values, found[1]: float(found[2])}
+
+            self.assertEqual(getattr(Settings(**advised), found[1]), float(found[2]))
+
     def test_evolve_checks(self) -> None:
         """
         A changed copy is checked like a new value.

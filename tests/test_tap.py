@@ -22,9 +22,10 @@ from zope.interface.verify import verifyObject
 from tests.support.coordinators import RecordingCoordinator
 from twisted import __version__ as twisted_version
 from voltha_coord import __version__
+from voltha_coord._parameters import PARAMETERS
 from voltha_coord.clock import boot_time
 from voltha_coord.consul.address import Address, from_environment
-from voltha_coord.options import PARAMETERS, Options, primary_ipv4
+from voltha_coord.options import Options, primary_ipv4
 from voltha_coord.service import CoordinatorService
 from voltha_coord.settings import Settings
 from voltha_coord.tap import makeService, use_steady_clock

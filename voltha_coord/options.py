@@ -16,9 +16,10 @@ from twisted.python import usage
 
 from twisted import __version__ as twisted_version
 
-from . import _logging, config, plugins
+from . import config, plugins
+from ._parameters import CONFIG, EMBEDDED, PARAMETERS
 from ._version import __version__
-from .config import Parameter, Value
+from .config import Value
 from .consul.address import (
     DEFAULT_PORT,
     Address,
@@ -30,144 +31,6 @@ from .consul.connect import credentials
 from .errors import ConfigurationError
 from .keys import check_instance_id
 from .settings import Settings
-
-#: What ``--consul`` calls a Consul inside this process.
-EMBEDDED = "embedded"
-
-_SETTING = Settings()
-
-PARAMETERS = (
-    Parameter(
-        "instance-id",
-        check_instance_id,
-        None,
-        "what this member is called; no two members of a cluster share it",
-        aliases=("INSTANCE_ID",),
-        shown_default="HOSTNAME, else the host's name",
-    ),
-    Parameter(
-        "consul",
-        config.texts,
-        None,
-        "where Consul is: host:port, a URL, unix:///path, or embedded[:port] for "
-        "one inside this process; may be repeated: agents are tried in turn",
-        aliases=("CONSUL",),
-        kind="list",
-        shown_default=f"CONSUL_HTTP_ADDR, else localhost:{DEFAULT_PORT}",
-    ),
-    Parameter(
-        "internal-host-address",
-        config.host,
-        None,
-        "the host's address inside the cluster",
-        aliases=("INTERNAL_HOST_ADDRESS",),
-        shown_default="the primary IPv4 address",
-    ),
-    Parameter(
-        "external-host-address",
-        config.host,
-        None,
-        "the host's address for others; the member record shows it",
-        aliases=("EXTERNAL_HOST_ADDRESS",),
-        shown_default="the primary IPv4 address",
-    ),
-    Parameter(
-        "rest-port",
-        config.port_or_off,
-        8880,
-        "the port of /health, /ready and /status; 0 picks one, off disables",
-        aliases=("REST_PORT",),
-    ),
-    Parameter("rest-host", config.host, "127.0.0.1", "the address that port is on"),
-    Parameter(
-        "prefix",
-        config.text,
-        _SETTING.prefix,
-        "the keys of this cluster live under it",
-    ),
-    Parameter(
-        "leader",
-        config.text,
-        "balanced",
-        "how the leader divides the work: balanced, hash-ring, or a plugin's name",
-    ),
-    Parameter(
-        "worker",
-        config.text,
-        "track",
-        "what running a work item means: track, or a plugin's name",
-    ),
-    Parameter(
-        "weight", config.weight, 1.0, "the member's share of the work beside others'"
-    ),
-    Parameter(
-        "no-lead", config.boolean, False, "never stand for leadership", kind="flag"
-    ),
-    Parameter(
-        "failure-detection",
-        config.number,
-        _SETTING.failure_detection,
-        "seconds in which the death of this process is noticed; 0: twice session-ttl",
-    ),
-    Parameter(
-        "lock-delay",
-        config.number,
-        _SETTING.lock_delay,
-        "seconds Consul keeps a lost lock to itself",
-    ),
-    Parameter(
-        "session-ttl",
-        config.number,
-        _SETTING.session_ttl,
-        "TTL of the Consul session in seconds: what outage of Consul is ridden out",
-    ),
-    Parameter(
-        "node-health",
-        config.boolean,
-        _SETTING.node_health,
-        "end the session also when Consul finds the whole node failed",
-        kind="flag",
-    ),
-    Parameter(
-        "drain-timeout",
-        config.number,
-        _SETTING.drain_timeout,
-        "seconds that stopping may take in all",
-    ),
-    Parameter(
-        "token-file",
-        config.text,
-        None,
-        "a file with the ACL token; SIGHUP reads it again",
-        shown_default="CONSUL_HTTP_TOKEN_FILE, else CONSUL_HTTP_TOKEN",
-    ),
-    Parameter(
-        "datacenter",
-        config.datacenter,
-        None,
-        "the Consul datacenter to ask",
-        shown_default="the agent's own",
-    ),
-    Parameter(
-        "log-format",
-        config.one_of(*_logging.FORMATS),
-        "console",
-        f"{' or '.join(_logging.FORMATS)}",
-    ),
-    Parameter(
-        "log-level",
-        config.one_of(*_logging.LEVELS),
-        "info",
-        f"the least that is logged: {', '.join(_logging.LEVELS)}",
-    ),
-)
-
-_CONFIG = Parameter(
-    "config",
-    config.text,
-    None,
-    "a YAML file of options, by the same names; SIGHUP reads it again",
-)
 
 #: Variables of the same prefix that voltha-coordctl alone knows.
 _OTHER_VARIABLES = ("VOLTHA_COORD_TIMEOUT",)
@@ -223,9 +86,7 @@ class Options(usage.Options):
         [p.name, None, p.help] for p in PARAMETERS if p.kind == "flag"
     ]
     optParameters: ClassVar[list[Any]] = [
-        [p.name, None, None, p.help]
-        for p in (*PARAMETERS, _CONFIG)
-        if p.kind == "value"
+        [p.name, None, None, p.help] for p in (*PARAMETERS, CONFIG) if p.kind == "value"
     ]
 
     settings: Settings
@@ -273,9 +134,9 @@ class Options(usage.Options):
         self._given = {**given, **self._given}
         try:
             config.check_variables(
-                (*PARAMETERS, _CONFIG), self._environ, _OTHER_VARIABLES
+                (*PARAMETERS, CONFIG), self._environ, _OTHER_VARIABLES
             )
-            path = config.resolve([_CONFIG], self._given, self._environ)["config"]
+            path = config.resolve([CONFIG], self._given, self._environ)["config"]
             if path.value is not None:
                 # twistd may go to another directory before it is read again.
                 self._config = evolve(path, value=os.path.abspath(path.value))

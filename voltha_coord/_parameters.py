@@ -1,0 +1,151 @@
+"""
+What ``twistd voltha_coord`` can be told: its options, declared.
+"""
+
+from __future__ import annotations
+
+from . import _logging, config
+from .config import Parameter
+from .consul.address import DEFAULT_PORT
+from .keys import check_instance_id
+from .settings import Settings
+
+#: What ``--consul`` calls a Consul inside this process.
+EMBEDDED = "embedded"
+
+_SETTING = Settings()
+
+#: All but the one that names the file.
+PARAMETERS = (
+    Parameter(
+        "instance-id",
+        check_instance_id,
+        None,
+        "what this member is called; no two members of a cluster share it",
+        aliases=("INSTANCE_ID",),
+        shown_default="HOSTNAME, else the host's name",
+    ),
+    Parameter(
+        "consul",
+        config.texts,
+        None,
+        "where Consul is: host:port, a URL, unix:///path, or embedded[:port] for "
+        "one inside this process; may be repeated: agents are tried in turn",
+        aliases=("CONSUL",),
+        kind="list",
+        shown_default=f"CONSUL_HTTP_ADDR, else localhost:{DEFAULT_PORT}",
+    ),
+    Parameter(
+        "internal-host-address",
+        config.host,
+        None,
+        "the host's address inside the cluster",
+        aliases=("INTERNAL_HOST_ADDRESS",),
+        shown_default="the primary IPv4 address",
+    ),
+    Parameter(
+        "external-host-address",
+        config.host,
+        None,
+        "the host's address for others; the member record shows it",
+        aliases=("EXTERNAL_HOST_ADDRESS",),
+        shown_default="the primary IPv4 address",
+    ),
+    Parameter(
+        "rest-port",
+        config.port_or_off,
+        8880,
+        "the port of /health, /ready and /status; 0 picks one, off disables",
+        aliases=("REST_PORT",),
+    ),
+    Parameter("rest-host", config.host, "127.0.0.1", "the address that port is on"),
+    Parameter(
+        "prefix",
+        config.text,
+        _SETTING.prefix,
+        "the keys of this cluster live under it",
+    ),
+    Parameter(
+        "leader",
+        config.text,
+        "balanced",
+        "how the leader divides the work: balanced, hash-ring, or a plugin's name",
+    ),
+    Parameter(
+        "worker",
+        config.text,
+        "track",
+        "what running a work item means: track, or a plugin's name",
+    ),
+    Parameter(
+        "weight", config.weight, 1.0, "the member's share of the work beside others'"
+    ),
+    Parameter(
+        "no-lead", config.boolean, False, "never stand for leadership", kind="flag"
+    ),
+    Parameter(
+        "failure-detection",
+        config.number,
+        _SETTING.failure_detection,
+        "seconds in which the death of this process is noticed; 0: twice session-ttl",
+    ),
+    Parameter(
+        "lock-delay",
+        config.number,
+        _SETTING.lock_delay,
+        "seconds Consul keeps a lost lock to itself",
+    ),
+    Parameter(
+        "session-ttl",
+        config.number,
+        _SETTING.session_ttl,
+        "TTL of the Consul session in seconds: what outage of Consul is ridden out",
+    ),
+    Parameter(
+        "node-health",
+        config.boolean,
+        _SETTING.node_health,
+        "end the session also when Consul finds the whole node failed",
+        kind="flag",
+    ),
+    Parameter(
+        "drain-timeout",
+        config.number,
+        _SETTING.drain_timeout,
+        "seconds that stopping may take in all",
+    ),
+    Parameter(
+        "token-file",
+        config.text,
+        None,
+        "a file with the ACL token; SIGHUP reads it again",
+        shown_default="CONSUL_HTTP_TOKEN_FILE, else CONSUL_HTTP_TOKEN",
+    ),
+    Parameter(
+        "datacenter",
+        config.datacenter,
+        None,
+        "the Consul datacenter to ask",
+        shown_default="the agent's own",
+    ),
+    Parameter(
+        "log-format",
+        config.one_of(*_logging.FORMATS),
+        "console",
+        f"{' or '.join(_logging.FORMATS)}",
+    ),
+    Parameter(
+        "log-level",
+        config.one_of(*_logging.LEVELS),
+        "info",
+        f"the least that is logged: {', '.join(_logging.LEVELS)}",
+    ),
+)
+
+#: Names the file that may hold the others.
+CONFIG = Parameter(
+    "config",
+    config.text,
+    None,
+    "a YAML file of options, by the same names; SIGHUP reads it again",
+)
