@@ -15,12 +15,13 @@ from voltha_coord.consul.api import ConsulApi
 from voltha_coord.consul.model import Entry, SessionInfo
 from voltha_coord.consul.requester import Requester
 from voltha_coord.consul.transport import Request, Response
-from voltha_coord.ctl.agent import Facts, numbers, of_agent, ridden_out
+from voltha_coord.ctl.agent import Facts, numbers, of_agent
 from voltha_coord.ctl.cluster import of_cluster
 from voltha_coord.ctl.doctor import AUTHORIZE, LISTED, Doctor
 from voltha_coord.ctl.findings import Finding, Level, named
 from voltha_coord.ctl.reading import view
 from voltha_coord.embedded.memory import MemoryTransport
+from voltha_coord.outage import ridden_out
 from voltha_coord.settings import Settings
 
 from .support.keyspace import (

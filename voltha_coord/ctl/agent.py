@@ -11,18 +11,12 @@ from attrs import evolve, frozen
 
 from ..clock import STEP_SECONDS
 from ..consul.model import SessionInfo
-from ..settings import CONSUL_TTL_MULTIPLIER, Settings, guard_seconds
+from ..outage import HEARTBEAT_SECONDS, election_seconds, ridden_out
+from ..settings import CONSUL_TTL_MULTIPLIER, Settings
 from .findings import Finding, named, ok, warn, wrong
 
 #: Service checks can be bound to sessions from this version on.
 OLDEST_VERSION = (1, 7, 0)
-
-#: From the last renewal that was answered to the next, for each unit of
-#: ``raft_multiplier``: 3.2 s were measured with 1 and 22 s with 5.
-ELECTION_SECONDS = 4.4
-
-#: Consul's Raft heartbeat with a ``raft_multiplier`` of 1, in seconds.
-HEARTBEAT_SECONDS = 1.0
 
 #: Clocks of two machines this far apart confuse people who read logs.
 APART_SECONDS = 5.0
@@ -90,13 +84,6 @@ def is_unknown_token(error: Exception) -> bool:
     Whether Consul refused the token itself, and not what was done with it.
     """
     return "acl not found" in str(error).lower()
-
-
-def ridden_out(settings: Settings, session_ttl: float) -> float:
-    """
-    Give for how many seconds Consul may be silent before a lease is over.
-    """
-    return session_ttl - settings.renew_interval - guard_seconds(session_ttl)
 
 
 def of_agent(facts: Facts, settings: Settings) -> Iterator[Finding]:
@@ -208,7 +195,7 @@ def _raft(facts: Facts, settings: Settings) -> Finding:
     if facts.heartbeat is None:
         return ok("raft", f"{lease}; the agent's Raft settings may not be read")
     multiplier = facts.heartbeat / HEARTBEAT_SECONDS
-    election = ELECTION_SECONDS * multiplier
+    election = election_seconds(facts.heartbeat)
     whose = "servers" if facts.server else "this client agent; the servers may differ"
     found = f"{lease}; raft_multiplier {multiplier:.2g} ({whose}): election ≤ "
     found += f"{election:.1f} s"

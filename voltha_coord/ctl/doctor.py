@@ -18,11 +18,11 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from .._types import Steps
 from ..consul.api import ConsulApi
 from ..consul.classify import decode
-from ..consul.durations import from_json
 from ..consul.model import KeyNames, SessionInfo
 from ..consul.transport import Request, Response
 from ..errors import AccessDenied, ConsulError, ConsulUnavailable, NoClusterLeader
 from ..keys import Keys, probe
+from ..outage import raft_heartbeat
 from ..settings import Settings
 from .agent import KEYS, SERVICE, SESSION, Facts, is_unknown_token, of_agent
 from .cluster import of_cluster
@@ -148,17 +148,13 @@ class Doctor:
             return evolve(facts, token_unknown=is_unknown_token(error))
         config = told.get("Config") or {}
         debug = told.get("DebugConfig") or {}
-        try:
-            heartbeat = from_json(debug["ConsulRaftHeartbeatTimeout"])
-        except (KeyError, ValueError):
-            heartbeat = None
         server = config.get("Server")
         return evolve(
             facts,
             version=str(config["Version"]) if config.get("Version") else None,
             node=str(config["NodeName"]) if config.get("NodeName") else None,
             server=server if isinstance(server, bool) else None,
-            heartbeat=heartbeat or None,
+            heartbeat=raft_heartbeat(told),
             **_unrestricted(debug),
         )
 
