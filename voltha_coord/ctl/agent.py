@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from ..clock import STEP_SECONDS
 from ..consul.model import SessionInfo
 from ..outage import HEARTBEAT_SECONDS, election_seconds, ridden_out
-from ..settings import CONSUL_TTL_MULTIPLIER, Settings
+from ..settings import CONSUL_TTL_MULTIPLIER, Settings, guard_seconds
 from .findings import Finding, named, ok, warn, wrong
 
 #: Service checks can be bound to sessions from this version on.

@@ -46,9 +46,9 @@ class Target:
         :raises ConfigurationError: naming the address or variable that cannot
             be used.
         """
-        settings = from_environment(self.environ, self.consul)
-        if self.token_file:
-            settings = evolve(settings, token_file=self.token_file)
+        settings = from_environment(
+            self.environ, self.consul, token_file=self.token_file
+        )
         return evolve(settings, datacenter=self.datacenter)
 
 
