@@ -34,10 +34,10 @@ class CheckContract(ContractBase):
         session_id = yield self.bound_session(check_id, Behavior="delete")
         yield self.calls.put(self.key("a"), b"v", acquire=session_id)
         yield self.calls.report("pass", check_id)
-        yield self.backend.wait(0.15)
         before = yield self.calls.alive(session_id)
-        yield self.backend.wait(0.35)
-        after = yield self.calls.alive(session_id)
+        after = yield self.eventually(
+            lambda: self.calls.alive(session_id), lambda alive: not alive
+        )
         check = yield self.calls.check(check_id)
         key = yield self.calls.get(self.key("a"))
 
@@ -202,9 +202,11 @@ class CheckContract(ContractBase):
         session is over.
         """
         check_id = self.check_id()
-        yield self.calls.register(check_id, TTL="200ms")
+        yield self.calls.register(check_id, TTL="300ms")
         session_id = yield self.bound_session(check_id)
-        yield self.backend.wait(0.4)
+        yield self.eventually(
+            lambda: self.calls.alive(session_id), lambda alive: not alive
+        )
         passed = yield self.calls.report("pass", check_id)
         check = yield self.eventually(
             lambda: self.calls.check(check_id), _status("passing")
