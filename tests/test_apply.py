@@ -14,12 +14,12 @@ from tests.support.clusters import cluster
 from voltha_coord.apply import Application, prepare
 from voltha_coord.consul.model import Entry, Op
 from voltha_coord.keys import Keys
-from voltha_coord.ownership import LONGEST_TTL, error_mark
+from voltha_coord.ownership import error_mark
 from voltha_coord.planning.balanced import BalancedPlanner
 from voltha_coord.planning.operations import Assign, Move, Plan, Unassign
 from voltha_coord.planning.state import ClusterState
 from voltha_coord.records import OwnerRecord
-from voltha_coord.succession import Predecessor
+from voltha_coord.succession import LONGEST_TTL, Predecessor
 
 KEYS = Keys("service/voltha")
 

@@ -14,12 +14,12 @@ from voltha_coord.consul.transport import Request
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.errors import LeaseOverError
 from voltha_coord.interfaces import IPlanner
-from voltha_coord.leader import MOST_SOAKS, Leader, PassReport
+from voltha_coord.leader import Leader, PassReport
 from voltha_coord.planning.balanced import BalancedPlanner
 from voltha_coord.planning.operations import Plan
 from voltha_coord.planning.state import ClusterState
 from voltha_coord.records import Member, OwnerRecord
-from voltha_coord.settings import Settings
+from voltha_coord.settings import MOST_SOAKS, Settings
 
 SETTINGS = Settings()
 

@@ -15,8 +15,8 @@ from voltha_coord.consul.transport import Request
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.ownership import error_mark
 from voltha_coord.records import OwnerRecord
-from voltha_coord.settings import Settings
-from voltha_coord.worker import MOST_SOAKS, Worker
+from voltha_coord.settings import MOST_SOAKS, Settings
+from voltha_coord.worker import Worker
 
 SETTINGS = Settings()
 

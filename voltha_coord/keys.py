@@ -25,6 +25,7 @@ _WORK_ID = re.compile(
     r"(?=.{1,200}\Z)[A-Za-z0-9_-][A-Za-z0-9._-]*(?:@[A-Za-z0-9_-][A-Za-z0-9._-]*)?"
 )
 _ID_CHARACTER = re.compile(r"[A-Za-z0-9._-]")
+_SESSION_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PREFIX = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 
 
@@ -79,6 +80,14 @@ def is_work_id(value: str) -> bool:
     Whether it can be a work id.
     """
     return _WORK_ID.fullmatch(value) is not None
+
+
+def is_session_id(value: str) -> bool:
+    """
+    Whether it can be the id of a Consul session; Consul answers a question
+    about anything else with an error.
+    """
+    return _SESSION_ID.fullmatch(value) is not None
 
 
 def check_prefix(value: str) -> str:

@@ -56,13 +56,11 @@ from .planning.balanced import BalancedPlanner
 from .planning.state import ClusterState
 from .records import Member, OwnerRecord, RecordError
 from .reminding import Reminders
+from .settings import MOST_SOAKS
 from .snapshot import Look, take_look
 
 if TYPE_CHECKING:
     from .coordinator import Coordinator
-
-#: Ever new changes hold a pass off for so many soak times at most.
-MOST_SOAKS = 4
 
 #: Between two looks at predecessors whose leases may not be over, in seconds.
 PREDECESSOR_RETRY = 0.25

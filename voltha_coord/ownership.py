@@ -31,19 +31,15 @@ from .consul.encoding import encoded_size
 from .consul.model import Entry, KeyNames, Op, Reading
 from .consul.transaction import pack
 from .errors import InvalidSession, TransactionRefused
-from .keys import Keys, is_work_id
+from .keys import Keys, is_session_id, is_work_id
 from .lease import Lease
 from .listing import list_again
 from .records import OwnerRecord, RecordError
-from .succession import Predecessor
+from .succession import LONGEST_TTL, Predecessor
 
 #: The largest report a move hands over, in bytes.
 REPORT_BYTES = 256 * 1024
 
-#: The longest TTL that Consul grants a session, in seconds.
-LONGEST_TTL = 86400.0
-
-_SESSION_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NODE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
@@ -75,7 +71,7 @@ def lease_over(judge: Judge, owner: OwnerRecord) -> Deferred[bool]:
     :return: a Deferred that fires with the answer, or fails with
         :class:`ConsulError`.
     """
-    if not _SESSION_ID.fullmatch(owner.session):
+    if not is_session_id(owner.session):
         return succeed(judge.waited(f"session {owner.session}"))
     node = owner.node or ""
     check = owner.check or ""
@@ -96,7 +92,7 @@ def error_mark(session: str) -> int:
 
     :return: 0, which nobody writes, for what is no session's id.
     """
-    if not _SESSION_ID.fullmatch(session):
+    if not is_session_id(session):
         return 0
     return int(session.replace("-", "")[:15], 16)
 

@@ -17,6 +17,9 @@ from .errors import ConfigurationError
 #: The original coordinator's steps between retries, in seconds.
 RETRY_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
+#: Ever new changes hold acting on them off for so many soak times at most.
+MOST_SOAKS = 4
+
 #: Consul waits this many TTLs before it ends a session.
 CONSUL_TTL_MULTIPLIER = 2.0
 

@@ -20,7 +20,6 @@ does.  No clock of another machine is read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -31,6 +30,7 @@ from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import CheckState
 from .errors import ConsulError
+from .keys import is_session_id
 
 _T = TypeVar("_T")
 
@@ -45,7 +45,6 @@ REMEMBERED = 10_000
 SHORTEST_TTL, LONGEST_TTL = 10.0, 86_400.0
 
 _TIMER_FIRED = "TTL expired"
-_SESSION_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @frozen
@@ -97,7 +96,7 @@ class Succession:
         if session in self._over:
             return True
         # What is no session's id names none: it is as good as gone.
-        if _SESSION_ID.fullmatch(session):
+        if is_session_id(session):
             found = yield self._api.session(session, consistent=True)
             if found is not None:
                 self._first_gone.pop(session, None)

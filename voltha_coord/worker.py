@@ -56,6 +56,7 @@ from .reporting import StatusWriter
 from .runners.complete import complete
 from .runners.track import TrackRunner
 from .running import RUNNING, Item, RunningItems
+from .settings import MOST_SOAKS
 
 if TYPE_CHECKING:
     from .coordinator import Coordinator
@@ -66,9 +67,6 @@ CLAIM_RETRY = (0.05, 0.5)
 
 #: Between two looks at an earlier life's lease, in seconds.
 FORMER_LIFE_RETRY = 0.25
-
-#: Ever new assignments hold acting on them off for so many soak times at most.
-MOST_SOAKS = 4
 
 
 @implementer(IWorker)
