@@ -25,6 +25,7 @@ nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -62,6 +63,9 @@ SYNC_PATIENCE = 0.5
 #: A check that is not in the catalog so many seconds after its agent was told of
 #: it is told again: the agent might take a minute or two to notice.
 SYNC_SECONDS = 10.0
+
+#: An outage that lasts is said again every so many seconds.
+SAY_AGAIN = 60.0
 
 #: Why a session was lost, where no :class:`CheckEnd` or :class:`LeaseEnd` says.
 RENEWAL_REFUSED = "renewal-answered-404"
@@ -142,6 +146,7 @@ class SessionKeeper:
         self._made: _Made | None = None
         self._why: str | None = None
         self._confirming = False
+        self._said_at = math.inf
         self.session_id: str | None = None
         self.node = ""
         #: Every session this very process made: what they held was ours.
@@ -461,8 +466,12 @@ class SessionKeeper:
         self, backoff: Backoff, event: str, error: Exception, patience: float = 0.0
     ) -> Deferred[None]:
         seconds = backoff.next()
-        # Once for each step: the last one goes on for as long as the outage.
-        loud = backoff.grew and seconds >= patience
+        now = self._reactor.seconds()
+        # Once for each step; the last one goes on for as long as the outage.
+        grew = backoff.grew and seconds >= patience
+        loud = grew or now >= self._said_at + SAY_AGAIN
+        if loud:
+            self._said_at = now
         log = self._log.error if loud else self._log.debug
         log(event, retry_in=round(seconds, 3), error=str(error))
         return sleep(self._reactor, seconds)

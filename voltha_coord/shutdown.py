@@ -93,18 +93,27 @@ class ShutdownSteps:
         """
         seconds = CONSUL_SECONDS if self._answering else BRIEF_SECONDS
         seconds = max(BRIEF_SECONDS, min(seconds, self._left()))
-        done: bool = yield self._step(name, call, seconds)
+        done: bool = yield self._step(name, call, seconds, expected=self._answering)
         self._answering = done
         return done
 
     @inlineCallbacks
-    def _step(self, name: str, call: Callable[[], Any], seconds: float) -> Steps[bool]:
+    def _step(
+        self,
+        name: str,
+        call: Callable[[], Any],
+        seconds: float,
+        *,
+        expected: bool = True,
+    ) -> Steps[bool]:
         try:
             yield bounded(self._reactor, seconds, call)
         except CancelledError:
             raise
         except Exception as error:
-            self._log.warning(
+            # That Consul does not answer has been said already.
+            log = self._log.warning if expected else self._log.info
+            log(
                 "shutdown-step-failed",
                 step=name,
                 error=str(error) or type(error).__name__,
