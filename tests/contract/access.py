@@ -9,7 +9,10 @@ from twisted.internet.defer import inlineCallbacks
 from voltha_coord._types import Steps
 
 from .base import ContractBase
-from .calls import Calls, op
+from .calls import Answer, Calls, op, value_of
+
+#: A token nobody made.
+UNKNOWN_TOKEN = "11111111-2222-3333-4444-555555555555"
 
 
 class AccessContract(ContractBase):
@@ -76,6 +79,86 @@ class AccessContract(ContractBase):
         else:
             self.assertEqual(found, [200] * 4)
             yield self.calls.deregister(self.check_id())
+
+    @inlineCallbacks
+    def test_unknown_token(self) -> Steps[None]:
+        """
+        4.6: 403 "ACL not found" for a token that is not known (any more), for
+        reads, listings and writes alike.  Without ACLs no token is looked at,
+        and the embedded Consul keeps no list of them: it denies those it is
+        told to.
+        """
+        yield self.calls.put(self.key("a"), b"1")
+        unknown = Calls(self.backend, UNKNOWN_TOKEN)
+        answers: list[Answer] = []
+        for asking in (
+            unknown.get(self.key("a")),
+            unknown.get(self.backend.prefix, recurse=True),
+            unknown.put(self.key("a"), b"2"),
+            unknown.txn(op("get", self.key("a"))),
+            unknown.try_session(),
+        ):
+            answers.append((yield asking))
+
+        if self.backend.knows_tokens:
+            self.assertEqual(
+                [(a.status, a.text) for a in answers], [(403, "ACL not found")] * 5
+            )
+        else:
+            self.assertEqual([a.status for a in answers], [200] * 5)
+
+    @inlineCallbacks
+    def test_bearer(self) -> Steps[None]:
+        """
+        4.6: a token may come as ``Authorization: Bearer``, in any case, and
+        ``X-Consul-Token`` goes first.  No other scheme carries a token.
+        """
+        yield self.calls.put(self.key("a"), b"1")
+        good, weak = self.backend.token or "any", self.backend.weak_token or "any"
+
+        @inlineCallbacks
+        def status(**headers: str) -> Steps[int]:
+            named = {name.replace("_", "-"): text for name, text in headers.items()}
+            calls = Calls(self.backend, headers=named)
+            answer: Answer = yield calls.get(self.key("a"))
+            return answer.status
+
+        carried = yield status(Authorization=f"Bearer {good}")
+        lower = yield status(Authorization=f"bearer {good}")
+        denied = yield status(Authorization=f"Bearer {weak}")
+        first = yield status(Authorization=f"Bearer {weak}", X_Consul_Token=good)
+        basic = yield status(Authorization=f"Basic {good}")
+        none = yield status()
+
+        self.assertEqual((carried, lower, first), (200, 200, 200))
+        self.assertEqual(denied, 403 if self.backend.enforces else 200)
+        self.assertEqual(basic, none)
+
+    @inlineCallbacks
+    def test_datacenter(self) -> Steps[None]:
+        """
+        4.6: ``dc`` may name the datacenter that is asked; what is meant for
+        one that is not known answers 500, and is not done.
+        """
+        own = yield self.calls.put(self.key("a"), b"1", dc="dc1")
+        read = yield self.calls.get(self.key("a"), dc="dc1")
+        answers: list[Answer] = []
+        for asking in (
+            self.calls.get(self.key("a"), dc="none"),
+            self.calls.put(self.key("a"), b"2", dc="none"),
+            self.calls.delete(self.key("a"), dc="none"),
+            self.calls.txn(op("set", self.key("a"), b"2"), dc="none"),
+            self.calls.ask("PUT", "/v1/session/create", {"NodeChecks": []}, dc="none"),
+            self.calls.ask("GET", "/v1/session/list", dc="none"),
+        ):
+            answers.append((yield asking))
+        entry = (yield self.calls.get(self.key("a"))).entry
+
+        self.assertEqual((own.text, read.status), ("true", 200))
+        self.assertEqual(
+            [(a.status, a.text) for a in answers], [(500, "No path to datacenter")] * 6
+        )
+        self.assertEqual(value_of(entry), b"1")
 
     @inlineCallbacks
     def test_unknown_endpoint_and_method(self) -> Steps[None]:

@@ -8,11 +8,16 @@ A backend is made for one test, with a prefix of its own for the keys.
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import ssl
+import urllib.request
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
 
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred, succeed
 from twisted.internet.task import Clock, deferLater
+from twisted.internet.threads import deferToThread
 
 from voltha_coord._types import Steps
 from voltha_coord.consul.address import Address, TLSSettings, parse_address
@@ -49,6 +54,7 @@ class Backend:
 
     :cvar real: whether time is real time there.
     :cvar enforces: whether a token is asked for.
+    :cvar knows_tokens: whether a token has to be one that was made there.
     :ivar prefix: for the keys of this test alone; ends with a slash.
     :ivar node: the name of the agent's node.
     :ivar address: the agent's; ``None`` without one.
@@ -57,6 +63,7 @@ class Backend:
 
     real: ClassVar[bool] = False
     enforces: ClassVar[bool] = False
+    knows_tokens: ClassVar[bool] = False
     transport: ITransport
     node: str
     address: str | None = None
@@ -75,6 +82,24 @@ class Backend:
         Make a request.
         """
         return self.transport.request(request)
+
+    @inlineCallbacks
+    def administer(self, method: str, path: str, body: object) -> Steps[None]:
+        """
+        Make a request that a member's token may not make.
+        """
+        response: Response = yield self.request(
+            Request(method, path, (), json.dumps(body).encode())
+        )
+        assert response.status == 200, response
+
+    def put_encoded(self, path: str) -> Deferred[int]:
+        """
+        Write to a path that is percent-encoded already, and give the status.
+        Where nothing is sent, paths are carried decoded.
+        """
+        request = Request("PUT", unquote(path), (), b"v")
+        return self.request(request).addCallback(lambda response: response.status)
 
     def wait(self, seconds: float) -> Deferred[None]:
         """
@@ -161,6 +186,27 @@ class _OverHttp(Backend):
         address: Address = parse_address(self.address)
         self.transport = HttpTransport(real_reactor(), address, tls)
 
+    def put_encoded(self, path: str) -> Deferred[int]:
+        """
+        Write past the transport, which would encode the path again.
+        """
+        return deferToThread(self._put_encoded, path)
+
+    def _put_encoded(self, path: str) -> int:
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if self.cert_file is not None:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            context.load_cert_chain(self.cert_file, self.key_file)
+            handlers.append(urllib.request.HTTPSHandler(context=context))
+        headers = {"X-Consul-Token": self.token} if self.token else {}
+        request = urllib.request.Request(
+            f"{self.address}{path}", b"v", headers, method="PUT"
+        )
+        opener = urllib.request.build_opener(*handlers)
+        with opener.open(request, timeout=10) as response:
+            status: int = response.status
+            return status
+
 
 class HttpBackend(_OverHttp):
     """
@@ -229,6 +275,13 @@ class RealBackend(_OverHttp):
     def _tls(self) -> TLSContext | None:
         return None
 
+    def administer(self, method: str, path: str, body: object) -> Deferred[None]:
+        """
+        Make a request with all rights.
+        """
+        self.consul.ask(method, path, body)
+        return succeed(None)
+
     @inlineCallbacks
     def tear_down(self) -> Steps[None]:
         """
@@ -250,6 +303,7 @@ class SecureRealBackend(RealBackend):
     """
 
     enforces = True
+    knows_tokens = True
     secure = True
 
     def _tls(self) -> TLSContext:

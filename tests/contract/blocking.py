@@ -78,6 +78,28 @@ class BlockingContract(ContractBase):
         )
 
     @inlineCallbacks
+    def test_wait_out_of_bounds(self) -> Steps[None]:
+        """
+        4.4: a negative wait is the default one, and does not end at once; one
+        above ten minutes is taken, up to what Go can count.
+        """
+        a = self.key("a")
+        yield self.calls.put(a, b"1")
+        index = (yield self.calls.get(a)).index
+        watches = [
+            self.calls.get(a, index=index, wait=wait) for wait in ("-1s", "11m", _MOST)
+        ]
+        yield self.backend.wait(0.1)
+        ended = [watch.called for watch in watches]
+        yield self.calls.put(a, b"2")
+        answers: list[Answer] = yield self.backend.until(gatherResults(watches), 2.0)
+        beyond = yield self.calls.get(a, index=index, wait="2562048h")
+
+        self.assertEqual(ended, [False] * 3)
+        self.assertEqual([answer.status for answer in answers], [200] * 3)
+        self.assertEqual((beyond.status, beyond.text), (400, "Invalid wait time"))
+
+    @inlineCallbacks
     def test_delete_wakes_list(self) -> Steps[None]:
         """
         4.4: deleting the last key under a prefix wakes who watches it.
@@ -259,6 +281,9 @@ class BlockingContract(ContractBase):
         both = yield self.calls.get(self.key("a"), consistent=True, stale=True)
         self.assertEqual(both.status, 400)
 
+
+#: The longest duration there is, 292 years.
+_MOST = "9223372036854775807ns"
 
 #: What is watched while a neighbour is written; an empty key's parameters are
 #: those of a single read.

@@ -83,11 +83,20 @@ class Calls:
     What the suite asks of a backend.
 
     :param token: what the requests carry; the backend's by default.
+    :param headers: what they carry instead of a token.
     """
 
-    def __init__(self, backend: Backend, token: str | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
         self._backend = backend
-        self._token = token or backend.token
+        token = token or backend.token
+        if headers is None:
+            headers = {"X-Consul-Token": token} if token else {}
+        self._headers = headers
 
     @inlineCallbacks
     def ask(
@@ -104,7 +113,7 @@ class Calls:
                 path,
                 tuple((k, None if v is True else str(v)) for k, v in params.items()),
                 body,
-                {"X-Consul-Token": self._token} if self._token else {},
+                self._headers,
                 deadline=60.0,
                 lane=Lane.WATCH if "index" in params else Lane.COMMAND,
             )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks
 
 from voltha_coord._types import Steps
 
@@ -156,6 +156,39 @@ class CheckContract(ContractBase):
 
         self.assertEqual(info.json[0]["NodeChecks"], [check_id])
         yield self.calls.deregister(check_id)
+
+    @inlineCallbacks
+    def test_check_of_the_node(self) -> Steps[None]:
+        """
+        4.2: a check registered by itself is one of the node, and NodeChecks
+        bind a session to it.  It needs node:write, which a member does not
+        have.
+        """
+        check_id = self.check_id()
+        path = "/v1/agent/check"
+
+        def administer(name: str, body: object = None) -> Deferred[None]:
+            return self.backend.administer("PUT", f"{path}/{name}", body)
+
+        yield administer(
+            "register",
+            {"ID": check_id, "Name": "m1", "TTL": "30s", "Status": "passing"},
+        )
+        self.addCleanup(administer, f"deregister/{check_id}")
+        answer = yield self.eventually(
+            lambda: self.calls.try_session(NodeChecks=[check_id]),
+            lambda answer: answer.status == 200,
+        )
+        session_id = answer.json["ID"]
+        checks = yield self.calls.ask("GET", f"/v1/health/node/{self.backend.node}")
+        yield administer(f"warn/{check_id}")
+        warned = yield self.calls.alive(session_id)
+        yield administer(f"fail/{check_id}")
+        yield self.eventually(lambda: self.calls.alive(session_id), lambda x: not x)
+
+        (check,) = (c for c in checks.json if c["CheckID"] == check_id)
+        self.assertEqual((check["Name"], check["ServiceID"]), ("m1", ""))
+        self.assertTrue(warned)
 
     @inlineCallbacks
     def test_unknown_check(self) -> Steps[None]:

@@ -333,12 +333,31 @@ class KvContract(ContractBase):
     @inlineCallbacks
     def test_paths_are_cleaned(self) -> Steps[None]:
         """
-        4.1: ``//`` is redirected, not stored; an escaped slash is a slash.
+        4.1: ``//``, ``.`` and ``..`` are redirected, for reads and writes, and
+        nothing is stored.
         """
-        moved = yield self.calls.get(self.backend.prefix + "/a")
+        moves = {"/a": "a", "./a": "a", "b/../a": "a", "a/.": "a", "a/./": "a/"}
+        for name, clean in moves.items():
+            for method in ("GET", "PUT", "DELETE"):
+                moved = yield self.calls.ask(method, f"/v1/kv/{self.key(name)}")
+                self.assertEqual(
+                    (moved.status, moved.headers["location"]),
+                    (301, f"/v1/kv/{self.key(clean)}"),
+                )
+        names = yield self.calls.get(self.backend.prefix, keys=True)
 
-        self.assertEqual(moved.status, 301)
-        self.assertEqual(moved.headers["location"], f"/v1/kv/{self.key('a')}")
+        self.assertEqual(names.status, 404)
+
+    @inlineCallbacks
+    def test_escaped_slash(self) -> Steps[None]:
+        """
+        4.1: ``%2F`` is a slash of the key.
+        """
+        status = yield self.backend.put_encoded(f"/v1/kv/{self.key('a%2Fb')}")
+        names = yield self.calls.get(self.backend.prefix, keys=True)
+
+        self.assertEqual(status, 200)
+        self.assertEqual(names.json, [self.key("a/b")])
 
     @inlineCallbacks
     def test_control_characters(self) -> Steps[None]:

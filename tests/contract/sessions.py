@@ -4,7 +4,7 @@ The contract of sessions: specs 4.2.
 
 from __future__ import annotations
 
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks
 
 from voltha_coord._types import Steps
 
@@ -142,6 +142,31 @@ class SessionContract(ContractBase):
         for answer in (everywhere, here):
             self.assertIn(session_id, [s["ID"] for s in answer.json])
         self.assertEqual(elsewhere.json, [])
+
+    @inlineCallbacks
+    def test_node_deregistered(self) -> Steps[None]:
+        """
+        4.2: a node that is taken out of the catalog ends its sessions, which
+        frees what they held; others stay.
+        """
+        node = {"Node": self.check_id("node"), "Address": "192.0.2.1"}
+
+        def deregister() -> Deferred[None]:
+            return self.backend.administer("PUT", "/v1/catalog/deregister", node)
+
+        yield self.backend.administer("PUT", "/v1/catalog/register", node)
+        self.addCleanup(deregister)
+        mine = yield self.calls.session(Node=node["Node"], Behavior="delete")
+        other = yield self.calls.session()
+        yield self.calls.put(self.key("a"), b"1", acquire=mine)
+        before = yield self.calls.alive(mine)
+        yield deregister()
+        after = yield self.calls.alive(mine)
+        stays = yield self.calls.alive(other)
+        key = yield self.calls.get(self.key("a"))
+
+        self.assertEqual((before, after, stays), (True, False, True))
+        self.assertEqual(key.status, 404)
 
     @inlineCallbacks
     def test_lock_delay_units(self) -> Steps[None]:

@@ -65,8 +65,20 @@ class Call:
         The token the request carries, empty for none.
         """
         headers = {k.lower(): v for k, v in self.request.headers.items()}
-        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            bearer = ""
         return headers.get("x-consul-token") or bearer or self.params.get("token", "")
+
+    def demand_datacenter(self, name: str | None = None) -> None:
+        """
+        Refuse what is meant for another datacenter.
+
+        :param name: which one is meant; by default what the parameters say.
+        :raises Problem: 500.
+        """
+        if (self.params.get("dc") if name is None else name) not in (None, "", "dc1"):
+            raise Problem(500, "No path to datacenter")
 
     @property
     def stale(self) -> bool:
@@ -152,8 +164,7 @@ class Call:
         :param watch: gives what fires when it is worth reading again.
         """
         after, seconds = self._blocking()
-        if self.params.get("dc", "dc1") not in ("", "dc1"):
-            raise Problem(500, "No path to datacenter")
+        self.demand_datacenter()
         last: list[Response] = []
 
         def look() -> Response | None:

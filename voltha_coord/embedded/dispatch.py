@@ -30,6 +30,9 @@ ROUTES: Routes = {
 #: What an agent answers without asking the servers.
 LOCAL = "/v1/agent/"
 
+#: What names its datacenter in the body, and not among the parameters.
+CATALOG = "/v1/catalog/"
+
 #: How long an agent holds a request while no leader is known, in seconds.
 RPC_HOLD_SECONDS = 7.0
 
@@ -74,6 +77,9 @@ def dispatch(agent: Agent, request: Request) -> Response | Deferred[Response]:
     if endpoint is None:
         raise Problem(405, f"method {request.method} not allowed", {"allow": allowed})
     call = Call(agent, request, name)
+    if request.method != "GET" and not request.path.startswith((LOCAL, CATALOG)):
+        # A read judges its other parameters first.
+        call.demand_datacenter()
     if request.path.startswith(LOCAL) or call.stale or agent.reaches_leader:
         return endpoint(call)
     return _held(agent, call, endpoint)

@@ -9,6 +9,9 @@ from decimal import Decimal
 
 SECOND = 1_000_000_000
 
+#: Go counts nanoseconds in a signed 64-bit integer.
+LONGEST = (1 << 63) - 1
+
 _UNITS = {
     "ns": 1,
     "us": 1_000,
@@ -45,4 +48,6 @@ def parse_duration(text: str) -> int:
             raise ValueError(f'time: unknown unit "{unit}" in duration "{text}"')
         total += Decimal(number) * _UNITS[unit]
         position = part.end()
+    if total > LONGEST:
+        raise ValueError(f'time: invalid duration "{text}"')
     return sign * int(total)

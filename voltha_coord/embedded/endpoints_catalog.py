@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from ..consul.transport import Response
 from .answers import Fields, Problem, answer_json, parse_json
 from .call import Call, Found, Routes
-from .catalog import Check, Service
+from .catalog import Check, Node, Service
 
 _LEADER = {"x-consul-effective-consistency": "leader"}
 
@@ -212,11 +212,28 @@ def catalog_datacenters(call: Call) -> Response:
     return answer_json(["dc1"])
 
 
+def catalog_register(call: Call) -> Response:
+    """
+    Put a node that has no agent into the catalog.
+    """
+    fields = Fields(parse_json(call.request.body, "Request decode failed"))
+    call.demand_datacenter(fields.text("Datacenter"))
+    node, address = fields.text("Node"), fields.text("Address")
+    if not node:
+        raise Problem(500, "Must provide node")
+    if not address:
+        raise Problem(500, "Must provide address if SkipNodeUpdate is not set")
+    call.demand("node", node, "write")
+    call.state.put_back_node(Node(node, fields.text("ID"), address))
+    return answer_json(True)
+
+
 def catalog_deregister(call: Call) -> Response:
     """
     Take a node, a service or a check out of the catalog alone.
     """
     fields = Fields(parse_json(call.request.body, "Request decode failed"))
+    call.demand_datacenter(fields.text("Datacenter"))
     node = fields.text("Node")
     if not node:
         raise Problem(500, "Must provide node")
@@ -243,5 +260,6 @@ ROUTES: Routes = {
     "/v1/catalog/service/": {"GET": catalog_service},
     "/v1/catalog/node/": {"GET": catalog_node},
     "/v1/catalog/datacenters": {"GET": catalog_datacenters},
+    "/v1/catalog/register": {"PUT": catalog_register},
     "/v1/catalog/deregister": {"PUT": catalog_deregister},
 }

@@ -101,7 +101,7 @@ class Registry:
         else:
             self.sync()
 
-    def drift(self, check_id: str | None = None) -> None:
+    def drift(self) -> None:
         """
         Let something registered here be missing in the catalog until the agent
         compares the two, or it is registered anew.

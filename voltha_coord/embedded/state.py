@@ -85,7 +85,7 @@ class ConsulState(Servers):
         on answering passes with 200, and puts it back within 94 seconds.
         """
         self.deregister_check(node, check_id)
-        self.agent(node).drift(check_id)
+        self._drift(node)
 
     def remove_service(self, service_id: str, node: str = "node-1") -> None:
         """
@@ -93,8 +93,8 @@ class ConsulState(Servers):
         """
         checks = self.catalog.checks_of(node, service_id)
         self.deregister_service(node, service_id)
-        for check in checks:
-            self.agent(node).drift(check.id)
+        if checks:
+            self._drift(node)
 
     def deregister_node(self, node: str) -> None:
         """
@@ -109,6 +109,12 @@ class ConsulState(Servers):
             for service in self.catalog.services_of(node):
                 self.catalog.remove_service(node, service.id, index)
             self.catalog.remove_node(node, index)
+        self._drift(node)
+
+    def _drift(self, node: str) -> None:
+        """
+        Let a node's agent differ from the catalog, if the node has one.
+        """
         if node in self._agents:
             self._agents[node].drift()
 
