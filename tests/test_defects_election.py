@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
+from twisted.internet.defer import Deferred
+
 from voltha_coord.consul.model import Op, SessionSpec
-from voltha_coord.consul.transport import Request
+from voltha_coord.consul.transport import Request, Response
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.election import LEADERLESS_SECONDS
 from voltha_coord.errors import LeaseOverError, ShutDownError
@@ -135,6 +138,27 @@ class AncestorTests(DefectTestCase):
 
         self.assertEqual([m.id for m in self.cluster.result(a.get_members())], ["a"])
         self.assertEqual(self.logged("task-failed"), [])
+
+    def test_b13_no_leader_without_a_session(self) -> None:
+        """
+        B13: whoever a leader key without a session names leads nobody: it is
+        neither known nor waited for as the leader.
+        """
+        leader = self.cluster.keys.leader
+        c = self.cluster.add("c", can_lead=False)
+        self.cluster.until(lambda: c.is_member)
+        waiting = c.wait_for_a_leader()
+        for name in (b"ghost", b"c"):
+            self.cluster.result(self.cluster.api.put(leader, name))
+            self.cluster.advance(2)
+
+            self.assertIsNone(c.leader_id)
+            self.assertNoResult(waiting)
+
+        a = self.lead("a")
+
+        self.assertEqual(self.cluster.result(waiting), "a")
+        self.assertEqual((a.is_leader, c.leader_id), (True, "a"))
 
     def test_b14_get_members_with_none(self) -> None:
         """
@@ -316,20 +340,45 @@ class AncestorTests(DefectTestCase):
 
     def test_v14_index_goes_back(self) -> None:
         """
-        V14: after Consul's indexes went back, changes are seen as before.
+        V14: where nothing but Consul's index goes back, a watch begins anew,
+        under the same session, and changes are seen as before.
         """
+        ahead = 1_000_000
+        agent = self.cluster.consul.agent("node-of-b")
+        answer = agent.handle
+        asked: list[int] = []
+        path = f"/v1/kv/{self.cluster.keys.leader}"
+
+        def shifted(request: Request) -> Deferred[Response]:
+            params = dict(request.params)
+            index = params.get("index")
+            if request.path == path:
+                asked.append(0 if index is None else int(index))
+            if index is not None:
+                params["index"] = str(max(1, int(index) - ahead))
+                request = evolve(request, params=tuple(params.items()))
+            return answer(request).addCallback(moved)
+
+        def moved(response: Response) -> Response:
+            headers = dict(response.headers)
+            if "x-consul-index" in headers:
+                headers["x-consul-index"] = str(int(headers["x-consul-index"]) + ahead)
+            return evolve(response, headers=headers)
+
+        self.patch(agent, "handle", shifted)
         a, b = self.two()
-        self.cluster.put_work(*(f"w{number}" for number in range(10)))
-        self.cluster.advance(6)
+        session = b.session_id
+        self.assertGreater(asked[-1], ahead)
 
-        self.cluster.consul.empty()
-        self.cluster.advance(40, step=0.05)
-        (leader,) = self.cluster.leaders
-        self.cluster.result(leader.shutdown())
-        (other,) = {a, b} - {leader}
-        self.cluster.until(lambda: other.is_leader, 5)
+        ahead = 0
+        asked.clear()
+        agent.answer_waiting()
+        self.cluster.advance(1)
 
-        self.assertEqual(other.leader_id, other.instance_id)
+        self.assertEqual(asked[0], 0)
+        self.cluster.result(a.shutdown())
+        self.cluster.until(lambda: b.is_leader, 3)
+        self.assertEqual(b.session_id, session)
 
 
 class ReportTests(DefectTestCase):

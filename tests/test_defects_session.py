@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from voltha_coord.consul.transport import Request
+from voltha_coord.consul.transport import Lane, Request, Response
 from voltha_coord.coordinator import Coordinator
-from voltha_coord.errors import ConfigurationError, ShutDownError
+from voltha_coord.errors import ConfigurationError, ConsulUnavailable, ShutDownError
 from voltha_coord.events import Connection
 from voltha_coord.settings import Settings, guard_seconds
 from voltha_coord.testing import EmbeddedCluster
@@ -184,17 +185,32 @@ class BugTests(Base):
     def test_b11_session_that_cannot_be_destroyed(self) -> None:
         """
         A session that cannot be destroyed does not keep the other steps from
-        being made (B11).
+        being made, the later ones included: the service goes, and the
+        connections are closed (B11).
         """
         a, b = self.pair()
-        self.cluster.network(a).loses_request = lambda request: (
-            "session/destroy" in request.path
-        )
+        session = a.session_id
+        assert session is not None
+        agent = self.cluster.consul.agent("node-of-a")
+        answer = agent.handle
+        refused: list[Request] = []
+
+        def handle(request: Request) -> Deferred[Response]:
+            if "session/destroy" in request.path:
+                refused.append(request)
+                return succeed(Response(500, {}, b"rpc error"))
+            return answer(request)
+
+        self.patch(agent, "handle", handle)
 
         took = self.shut_down(a)
 
+        self.assertTrue(refused)
         self.assertLessEqual(took, SHUTDOWN_SECONDS)
         self.assertIsNone(self.cluster.entry(a.membership_record_key))
+        self.assertEqual(list(agent.services), [])
+        with self.assertRaisesRegex(ConsulUnavailable, "closed"):
+            self.cluster.result(a.api.get("x"))
         self.until(lambda: b.is_leader, 2.0)
         self.assert_ended(a)
 
@@ -413,35 +429,104 @@ class OriginalTests(Base):
 
     def test_v6_no_leadership_across_sessions(self) -> None:
         """
-        No term is carried from one session to the next (V6).
+        No term is carried from one session to the next: where nothing but the
+        renewal tells of the loss, it is none before another session is asked
+        for (V6).
         """
         a = self.add("a")
         self.until(lambda: a.is_leader)
         self.advance(2.0)
         token = a.lease.token
         assert a.session_id is not None and token is not None
-        self.cluster.consul.destroy_session(a.session_id)
-        self.until(lambda: not a.is_leader, 0.2)
+        led: list[bool] = []
 
-        self.until(lambda: a.is_leader, 40.0)
+        def note(request: Request) -> float:
+            if request.path.endswith("/session/create"):
+                led.append(a.is_leader or a.term is not None)
+            return 0.0
+
+        network = self.cluster.network(a)
+        network.latency = note
+        network.loses_reply = lambda request: "/kv/" in request.path
+        self.cluster.consul.destroy_session(a.session_id)
+        self.until(lambda: led, SETTINGS.renew_interval + 1.0)
+        self.assertEqual(led, [False])
+        network.loses_reply = lambda request: False
+
+        self.until(lambda: a.is_leader, 60.0)
 
         assert a.lease.token is not None
         self.assertGreater(a.lease.token, token)
 
-    def test_v7_no_query_is_left_behind(self) -> None:
+    def test_v6_member_key_of_a_session_given_up(self) -> None:
         """
-        However long it runs, and through losses of every kind, a member has no
-        more blocking queries open at its agent than it has watches (V7).
+        A session that is given up while Consul still keeps it has the member
+        key no longer than that: it is held by the next one at once, and until
+        then we are no member (V6).
         """
         a, _ = self.pair()
-        agent = self.cluster.consul.agent("node-of-a")
-        for _ in range(6):
-            self.advance(50.0)
-            assert a.session_id is not None
-            self.cluster.consul.destroy_session(a.session_id)
-            self.until(lambda: a.is_member and a.leader_id, 60.0)
+        former = a.session_id
+        assert former is not None
+        member: list[bool] = []
 
-        self.assertLessEqual(agent.waiting, 8)
+        def note(request: Request) -> float:
+            if request.path.endswith("/session/create"):
+                member.append(a.is_member)
+            return 0.0
+
+        network = self.cluster.network(a)
+        network.latency = note
+        # Passes arrive, and we never hear so: Consul ends nothing by itself.
+        network.loses_reply = lambda request: "/check/" in request.path
+        self.until(lambda: not a.is_leader, CHECK_SPAN + 1.0)
+        network.loses_reply = lambda request: False
+
+        self.until(lambda: a.session_id not in (None, former), 5.0)
+        took = self.until(lambda: a.is_member, 3.0)
+
+        self.assertEqual(member, [False])
+        self.assertLess(took, 1.0)
+        entry = self.cluster.entry(a.membership_record_key)
+        assert entry is not None
+        self.assertEqual(entry.session, a.session_id)
+        self.assertIsNone(self.cluster.result(self.cluster.api.session(former)))
+
+    def test_v7_no_query_is_left_behind(self) -> None:
+        """
+        In ten minutes of short blocking queries, and through the loss of
+        sessions, a member never has more of them open at its agent than it has
+        watches; none is given up before Consul must have answered it (V7).
+        """
+        self.cluster = EmbeddedCluster(settings=Settings(watch_wait=2.0))
+        a, b = self.pair()
+        sent = {one: self.watch_requests(one) for one in (a, b)}
+        agents = {
+            one: self.cluster.consul.agent(f"node-of-{one.instance_id}")
+            for one in (a, b)
+        }
+        most = {one: agents[one].waiting for one in agents}
+        watches = dict(most)
+
+        def pass_time(seconds: float) -> None:
+            for _ in range(round(seconds / 0.05)):
+                self.cluster.advance(0.05, step=0.05)
+                for one, agent in agents.items():
+                    most[one] = max(most[one], agent.waiting)
+
+        pass_time(600.0)
+        self.assertEqual(most, watches)
+        self.assertEqual(sorted(watches.values()), [3, 6])
+
+        for one in (a, b, a):
+            assert one.session_id is not None
+            self.cluster.consul.destroy_session(one.session_id)
+            pass_time(40.0)
+            self.assertTrue(one.is_member)
+        self.assertLessEqual(max(most.values()), 6)
+        queries = [r for one in sent.values() for r in one if r.lane is Lane.WATCH]
+        self.assertGreater(len(queries), 2000)
+        self.assertEqual({dict(one.params)["wait"] for one in queries}, {"2s"})
+        self.assertGreaterEqual(min(one.deadline for one in queries), 2.0 * 17 / 16)
 
     def test_v9_nothing_after_shutdown(self) -> None:
         """
