@@ -491,6 +491,28 @@ class OriginalTests(Base):
         self.assertEqual(entry.session, a.session_id)
         self.assertIsNone(self.cluster.result(self.cluster.api.session(former)))
 
+    def test_v6_member_key_of_a_dead_session(self) -> None:
+        """
+        What was last read of the member key, held by a session that is gone,
+        neither makes a member of us under the next one nor keeps us from being
+        one (V6).
+        """
+        self.cluster = EmbeddedCluster(settings=Settings(failure_detection=0.0))
+        a, _ = self.pair()
+        former = a.session_id
+        assert former is not None
+        member_key = f"/v1/kv/{a.membership_record_key}"
+        self.cluster.network(a).loses_reply = lambda request: request.path == member_key
+        self.cluster.consul.destroy_session(former)
+
+        self.until(lambda: a.session_id not in (None, former), 5.0)
+        self.until(lambda: a.is_member, 2.0)
+
+        self.assertIsNone(a.member_key_held_by)
+        entry = self.cluster.entry(a.membership_record_key)
+        assert entry is not None
+        self.assertEqual(entry.session, a.session_id)
+
     def test_v7_no_query_is_left_behind(self) -> None:
         """
         In ten minutes of short blocking queries, and through the loss of
