@@ -23,6 +23,7 @@ def status_leader(call: Call) -> Response:
     """
     Show where the leader is; empty if there is none.
     """
+    call.demand_datacenter()
     return answer_json("127.0.0.1:8300" if call.agent.reaches_leader else "")
 
 
