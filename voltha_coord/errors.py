@@ -41,12 +41,6 @@ class DuplicateCoordinatorError(CoordinationError):
     """
 
 
-class NotLeaderError(CoordinationError):
-    """
-    Something only a leader may do was asked of a member that does not lead.
-    """
-
-
 class LeaseOverError(CoordinationError):
     """
     The lease under which something was to be done has run out.

@@ -244,7 +244,6 @@ class Office:
         except RecordError as error:
             # Somebody wrote over it: who led is not known.  Wait as for a
             # session that is gone, from when we first saw this very record.
-            self.waiting_for = UNREADABLE
             if entry.modify_index != self._unreadable:
                 self._unreadable = entry.modify_index
                 self._log.error(
@@ -252,10 +251,9 @@ class Office:
                     error=str(error),
                     effect="the next term begins in one session TTL",
                 )
-            over_now = self._succession.waited(f"term-{entry.modify_index}")
-            if over_now:
-                self.waiting_for = ""
-            return over_now
+            waited = self._succession.waited(f"term-{entry.modify_index}")
+            self.waiting_for = "" if waited else UNREADABLE
+            return waited
         if found.released or found.session in self._session.own_sessions:
             return True
         over: bool = yield self._succession.is_over(

@@ -19,9 +19,9 @@ from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import Entry, KeyNames, Reading
 from .consul.watch import Watch
-from .errors import AccessDenied
 from .events import Event, MembersChanged
-from .keys import Keys, probe
+from .keys import Keys
+from .listing import list_again
 from .records import Member, RecordError
 from .settings import Settings
 
@@ -119,10 +119,7 @@ class MembersView:
             self._keys.members, index=index, wait=wait, consistent=consistent
         )
         if not reading.entries:
-            # A denied listing looks like an empty one.
-            denied: bool = yield self._api.denied(probe(self._keys.members))
-            if denied:
-                raise AccessDenied(f"the token may not read {self._keys.members}")
+            reading = yield list_again(self._api, self._keys.members)
         return reading
 
     def _seen(self, reading: Reading) -> None:
