@@ -35,7 +35,14 @@ OUT_OF_BOUNDS = {
     "resync_interval": (0.0, 3601),
     "candidate_pause": (-1, 3601),
     "drain_timeout": (-1, 3601),
+    "emergency_timeout": (-1, 3601),
+    "node_recover_timeout": (-1, 86401),
+    "work_timeout": (0.0, 3601),
+    "stop_timeout": (0.0, 3601),
 }
+
+#: The fields that are no timings.
+OTHERS = {"prefix", "node_health", "isolation", "stuck_work", "concurrent_work"}
 
 #: What is no number of seconds, or none that means anything.
 INFINITY = float("inf")
@@ -79,9 +86,7 @@ class DefaultsTests(SynchronousTestCase):
         """
         A new timing has its bounds tested.
         """
-        others = {"prefix", "node_health"}
-
-        self.assertEqual({a.name for a in fields(Settings)} - others, {*OUT_OF_BOUNDS})
+        self.assertEqual({a.name for a in fields(Settings)} - OTHERS, {*OUT_OF_BOUNDS})
 
 
 class RefusalTests(SynchronousTestCase):
@@ -121,6 +126,21 @@ class RefusalTests(SynchronousTestCase):
         """
         for prefix in ("", "/a", "a/", "a//b", "a/../b", ".a", "a b", "ä", 3, None):
             self.refused("prefix: ", prefix=prefix)
+
+    def test_choices(self) -> None:
+        """
+        What is none of a field's choices is refused, and the choices are named.
+        """
+        for value in ("halt", "", "STOP", None, 1):
+            self.refused("isolation: ", "stop, keep, takeover", isolation=value)
+            self.refused("stuck_work: ", "report, exit", stuck_work=value)
+
+    def test_counts(self) -> None:
+        """
+        What is no number of calls within the bounds is refused.
+        """
+        for value in (0, -1, 10_001, 1.5, "3", True, None):
+            self.refused("concurrent_work: ", concurrent_work=value)
 
     def test_no_room_for_renewals(self) -> None:
         """

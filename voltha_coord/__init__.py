@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from .errors import CoordinationError as CoordinationError
     from .errors import DuplicateCoordinatorError as DuplicateCoordinatorError
     from .errors import InvalidIdError as InvalidIdError
+    from .errors import NotLeading as NotLeading
     from .errors import ShutDownError as ShutDownError
     from .errors import (
         StaleMembershipEntryException as StaleMembershipEntryException,
     )
+    from .errors import TransferRefused as TransferRefused
     from .events import Connection as Connection
     from .events import ConnectionChanged as ConnectionChanged
     from .events import LeaderChanged as LeaderChanged
     from .events import MembersChanged as MembersChanged
     from .events import RoleChanged as RoleChanged
+    from .events import WorkStuck as WorkStuck
     from .leader import Leader as Leader
     from .records import Member as Member
     from .records import WorkItem as WorkItem
@@ -55,11 +58,14 @@ _HOMES = {
     "LeaseView": "coordinator",
     "Member": "records",
     "MembersChanged": "events",
+    "NotLeading": "errors",
     "RoleChanged": "events",
     "Settings": "settings",
     "ShutDownError": "errors",
     "StaleMembershipEntryException": "errors",
+    "TransferRefused": "errors",
     "WorkItem": "records",
+    "WorkStuck": "events",
     "Worker": "worker",
 }
 
@@ -77,11 +83,14 @@ __all__ = [  # noqa: RUF022 - in the order in which they are met
     "RoleChanged",
     "Connection",
     "ConnectionChanged",
+    "WorkStuck",
     "CoordinationError",
     "ConfigurationError",
     "InvalidIdError",
     "DuplicateCoordinatorError",
     "ShutDownError",
+    "NotLeading",
+    "TransferRefused",
     "StaleMembershipEntryException",
     "ConsulError",
     "ConsulUnavailable",

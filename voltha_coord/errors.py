@@ -47,6 +47,19 @@ class LeaseOverError(CoordinationError):
     """
 
 
+class NotLeading(CoordinationError):
+    """
+    Leadership was to be handed over by a member that does not lead.
+    """
+
+
+class TransferRefused(CoordinationError):
+    """
+    Leadership could not be handed over, and stays where it is; the text says
+    why.
+    """
+
+
 class ShutDownError(CoordinationError):
     """
     The Coordinator is shutting down, or has shut down; nothing more is sent.

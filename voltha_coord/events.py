@@ -77,7 +77,21 @@ class ConnectionChanged:
     previous: Connection
 
 
-Event: TypeAlias = LeaderChanged | MembersChanged | RoleChanged | ConnectionChanged
+@frozen
+class WorkStuck:
+    """
+    Work has not stopped although the lease it ran under is over: another member
+    may run it now as well.
+
+    :ivar items: its ids, sorted.
+    """
+
+    items: tuple[str, ...]
+
+
+Event: TypeAlias = (
+    LeaderChanged | MembersChanged | RoleChanged | ConnectionChanged | WorkStuck
+)
 
 
 class Listeners:

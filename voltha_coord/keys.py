@@ -260,6 +260,13 @@ class Keys:
         """
         return f"{self.prefix}/errors/{work_id}"
 
+    @property
+    def transfer(self) -> str:
+        """
+        The key by which an operator asks for leadership to be handed over.
+        """
+        return f"{self.prefix}/intent/transfer"
+
     def node_intent(self, instance_id: str) -> str:
         """
         Give the key of what operators want of a member.

@@ -65,6 +65,28 @@ def _timing(default: float, low: float, high: float, doc: str) -> Any:
     return field(default=default, validator=_seconds(low, high), metadata={"doc": doc})
 
 
+def _choice(choices: tuple[str, ...], doc: str) -> Any:
+    def check(instance: Settings, attribute: Attribute[str], value: object) -> None:
+        if value not in choices:
+            raise ConfigurationError(
+                f"{attribute.name}: {value!r} is none of {', '.join(choices)}"
+            )
+
+    return field(default=choices[0], validator=check, metadata={"doc": doc})
+
+
+def _count(default: int, low: int, high: int, doc: str) -> Any:
+    def check(instance: Settings, attribute: Attribute[int], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ConfigurationError(f"{attribute.name}: {value!r} is not a number")
+        if not low <= value <= high:
+            raise ConfigurationError(
+                f"{attribute.name}: {value} is not between {low} and {high}"
+            )
+
+    return field(default=default, validator=check, metadata={"doc": doc})
+
+
 def guard_seconds(duration: float) -> float:
     """
     Give by how much a lease is kept shorter than what Consul grants: clocks
@@ -164,7 +186,7 @@ class Settings:
         0.5, 0.0, 600.0, "quiet time after a member left before a plan"
     )
     worker_soak: float = _timing(
-        0.5, 0.0, 600.0, "quiet time after changed assignments before acting"
+        0.05, 0.0, 600.0, "quiet time after changed assignments before acting"
     )
     resync_interval: float = _timing(
         10.0, 1.0, 3600.0, "between a leader's consistent snapshots"
@@ -174,6 +196,30 @@ class Settings:
     )
     drain_timeout: float = _timing(
         10.0, 0.0, 3600.0, "bound of shutting down, all steps together"
+    )
+    isolation: str = _choice(
+        ("stop", "keep", "takeover"),
+        "what becomes of work while Consul is out of reach: it stops; it goes on; "
+        "and that of lost members runs here too",
+    )
+    emergency_timeout: float = _timing(
+        10.0, 0.0, 3600.0, "after the lease ended, before an emergency is declared"
+    )
+    node_recover_timeout: float = _timing(
+        120.0, 0.0, 86400.0, "how long a lost member keeps its items in an emergency"
+    )
+    work_timeout: float = _timing(
+        60.0, 0.1, 3600.0, "deadline of a runner's call, but for stop_work"
+    )
+    stop_timeout: float = _timing(
+        30.0, 0.1, 3600.0, "time for stop_work, before the item is killed"
+    )
+    stuck_work: str = _choice(
+        ("report", "exit"),
+        "what is done about work that does not stop before the lease is over",
+    )
+    concurrent_work: int = _count(
+        64, 1, 10_000, "calls that start, prepare or update items, under way at a time"
     )
 
     def __attrs_post_init__(self) -> None:
