@@ -14,7 +14,7 @@ from voltha_coord.planning.balanced import BalancedPlanner
 from voltha_coord.planning.hash_ring import HashRingPlanner
 from voltha_coord.planning.operations import Assign
 from voltha_coord.planning.state import ClusterState, Snapshot
-from voltha_coord.records import Member, OwnerRecord, WorkItem
+from voltha_coord.records import Member, OwnerRecord, TransferRequest, WorkItem
 
 KEYS = Keys()
 
@@ -166,6 +166,18 @@ class FromSnapshotTests(SynchronousTestCase):
         self.assertEqual(
             set(found.problems),
             {KEYS.node_intent("m3"), KEYS.intent + "relocations/w3"},
+        )
+
+    def test_transfer(self) -> None:
+        """
+        A request that leadership be handed over is none of planning's, and
+        told only where it cannot be read (G9).
+        """
+        asked = TransferRequest("m1", 4711, "x")
+
+        self.assertEqual(state(intent=(entry(KEYS.transfer, asked.encode()),)), state())
+        self.assertEqual(
+            list(state(intent=(entry(KEYS.transfer, b"m1"),)).problems), [KEYS.transfer]
         )
 
     def test_stray_keys(self) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 from attrs import evolve
@@ -27,6 +28,7 @@ from voltha_coord.records import (
     RecordError,
     StatusReport,
     TermRecord,
+    TransferRequest,
     WorkItem,
     WorkStatus,
     decode_status,
@@ -76,10 +78,18 @@ FIELDS = [
     *("can_lead", "leaving", "check", "node", "version", "started_at", "holder"),
     *("session", "token", "seq", "released", "ttl", "owner", "order", "limits"),
     *("reference", "config", "metadata", "force", "phase", "item", "raw", "report"),
-    *("count", "items"),
+    *("count", "items", "target", "id", "refused"),
 ]
 #: Objects with the names of our fields and anything in them.
 ODD_OBJECTS = st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=8)
+
+
+#: What reads a record whose value has to be one.
+READERS: tuple[Callable[[Entry], Any], ...] = (
+    TermRecord.from_entry,
+    OwnerRecord.from_entry,
+    TransferRequest.from_entry,
+)
 
 
 def entry(value: bytes, key: str = KEYS.term, session: str | None = "s") -> Entry:
@@ -106,7 +116,7 @@ class JsonTests(SynchronousTestCase):
         What is no JSON object is a record error that names the key, shown.
         """
         for value in GARBAGE:
-            for read in (TermRecord.from_entry, OwnerRecord.from_entry):
+            for read in READERS:
                 error = self.assertRaises(RecordError, read, entry(value, "a b"))
                 self.assertEqual(error.key, "a%20b")
                 self.assertIn(error.reason, str(error))
@@ -160,7 +170,7 @@ class JsonTests(SynchronousTestCase):
         Whatever the bytes, reading gives a record or a record error, and a
         record can be written again.
         """
-        for read in (TermRecord.from_entry, OwnerRecord.from_entry):
+        for read in READERS:
             with contextlib.suppress(RecordError):
                 read(entry(value)).encode()
         with contextlib.suppress(RecordError):
@@ -384,6 +394,56 @@ class TermAndOwnerTests(SynchronousTestCase):
 
         self.assertIn("holder is missing", error.reason)
         self.assertIn("session is missing", error.reason)
+
+
+class TransferRequestTests(SynchronousTestCase):
+    """
+    The request that leadership be handed over.
+    """
+
+    def test_round_trip(self) -> None:
+        """
+        It is read back as it was, refused or not, unknown fields included.
+        """
+        for request in (
+            TransferRequest("m2", 4711, "x"),
+            TransferRequest("", 4711, "x", "m2 is leaving", {"new": [1]}),
+        ):
+            read = TransferRequest.from_entry(entry(request.encode(), KEYS.transfer))
+            self.assertEqual(read, request)
+
+    def test_documented_fields(self) -> None:
+        """
+        The documented fields are always written, a refusal when there is one.
+        """
+        asked = json.loads(TransferRequest("m2", 4711, "x").encode())
+        refused = json.loads(TransferRequest("", 1, "x", "no").encode())
+
+        self.assertEqual(asked, {"target": "m2", "token": 4711, "id": "x"})
+        self.assertEqual(refused["refused"], "no")
+
+    def test_any_target(self) -> None:
+        """
+        Without a target any member is meant, without a token no leader.
+        """
+        found = TransferRequest.from_entry(entry(b'{"id": "x"}', KEYS.transfer))
+
+        self.assertEqual((found.target, found.token), ("", 0))
+
+    def test_wrong_fields(self) -> None:
+        """
+        With a wrong field, or without an id, it is no request (G9).
+        """
+        for values, name in (
+            ({}, "id"),
+            ({"id": "x", "target": 3}, "target"),
+            ({"id": "x", "token": "4711"}, "token"),
+            ({"id": "x", "refused": True}, "refused"),
+        ):
+            error = self.assertRaises(
+                RecordError, TransferRequest.from_entry, entry(dump(values))
+            )
+            self.assertIn(name, error.reason)
 
 
 class WorkItemTests(SynchronousTestCase):

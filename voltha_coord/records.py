@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 
+from ._intent import TransferRequest
 from ._json import Fields, RecordError, dump, parse_object
 from ._status import StatusReport, WorkStatus, decode_status, encode_status
 from ._tenure import OwnerRecord, TermRecord
@@ -41,6 +42,7 @@ __all__ = [
     "RecordError",
     "StatusReport",
     "TermRecord",
+    "TransferRequest",
     "WorkItem",
     "WorkStatus",
     "decode_status",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from ..keys import Keys, is_instance_id, is_work_id, shown
-from ..records import Member, OwnerRecord, RecordError, WorkItem
+from ..records import Member, OwnerRecord, RecordError, TransferRequest, WorkItem
 
 if TYPE_CHECKING:
     from ..consul.model import Entry
@@ -220,6 +220,12 @@ class _Reading:
             text = entry.value.decode("utf-8", errors="replace").strip()
             if entry.key == self._keys.freeze:
                 frozen = True
+            elif entry.key == self._keys.transfer:
+                # Whoever leads answers it; planning has no part in it.
+                try:
+                    TransferRequest.from_entry(entry)
+                except RecordError as error:
+                    self.problems[shown(entry.key)] = error.reason
             elif what == "nodes" and is_instance_id(name):
                 if text in (MAINTENANCE, LEAVE):
                     nodes[name] = text
