@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from voltha_coord.role import (
     CANDIDATE,
     DRAINING,
+    EMERGENCY,
     FOLLOWER,
     LEADER,
     STOPPED,
@@ -44,8 +45,8 @@ class TotalityTests(SynchronousTestCase):
         inputs = set(machine.inputAlphabet())
         missing = {(s, i) for s in states for i in inputs} - declared
 
-        self.assertEqual(len(states), 7)
-        self.assertEqual(len(inputs), 7)
+        self.assertEqual(len(states), 9)
+        self.assertEqual(len(inputs), 9)
         self.assertEqual(
             missing,
             {
@@ -53,11 +54,13 @@ class TotalityTests(SynchronousTestCase):
                 ("candidate", "_halted"),
                 ("follower", "_halted"),
                 ("leading", "_halted"),
+                ("emergency", "_halted"),
                 ("draining", "_halted"),
                 # No term begins while one lasts, or its leader is not at rest,
                 # or none is to begin any more.
                 ("leading", "elected"),
                 ("resigning", "elected"),
+                ("falling_back", "elected"),
                 ("handing_over", "elected"),
                 ("draining", "elected"),
                 ("stopped", "elected"),
@@ -66,6 +69,8 @@ class TotalityTests(SynchronousTestCase):
                 ("follower", "stop"),
                 ("leading", "stop"),
                 ("resigning", "stop"),
+                ("emergency", "stop"),
+                ("falling_back", "stop"),
             },
         )
 
@@ -82,14 +87,16 @@ class TotalityTests(SynchronousTestCase):
         self.assertEqual(core.name, CANDIDATE)
 
 
-class RoleTests(SynchronousTestCase):
+class RoleTestCase(SynchronousTestCase):
     """
-    What follows from what happens.
+    Has a role.
     """
+
+    can_lead = True
 
     def setUp(self) -> None:
         """
-        Have a candidate whose leaders are slow to come to rest.
+        Have a member whose leaders are slow to come to rest.
         """
         self.said: list[Any] = []
         self.resting: Deferred[None] | None = Deferred()
@@ -97,6 +104,7 @@ class RoleTests(SynchronousTestCase):
             self.make_leader,
             lambda name: self.said.append(name),
             lambda: self.said.append("settled"),
+            can_lead=self.can_lead,
         )
         self.role: Role = RoleMachine(self.core)
 
@@ -122,6 +130,12 @@ class RoleTests(SynchronousTestCase):
             else:
                 getattr(self.role, name)()
         self.said.clear()
+
+
+class RoleTests(RoleTestCase):
+    """
+    What follows from what happens.
+    """
 
     def test_begins(self) -> None:
         """
@@ -227,7 +241,14 @@ class RoleTests(SynchronousTestCase):
         """
         Being told of a term's end again changes nothing, in any role.
         """
-        for before in ([], ["leader_known"], ["elected", "deposed"], ["drain"]):
+        for before in (
+            [],
+            ["leader_known"],
+            ["elected", "deposed"],
+            ["alarm"],
+            ["elected", "deposed", "alarm"],
+            ["drain"],
+        ):
             self.setUp()
             self.go(*before)
             name = self.core.name
@@ -238,9 +259,9 @@ class RoleTests(SynchronousTestCase):
 
     def test_drains(self) -> None:
         """
-        Who neither leads nor has led drains at once.
+        Who neither leads nor has led drains at once, also in an emergency.
         """
-        for before in ([], ["leader_known"]):
+        for before in ([], ["leader_known"], ["alarm"]):
             self.setUp()
             self.go(*before)
 
@@ -310,3 +331,198 @@ class RoleTests(SynchronousTestCase):
         self.resting.callback(None)
 
         self.assertEqual((self.said, self.core.name), ([STOPPED], STOPPED))
+
+
+class UnledTests(RoleTestCase):
+    """
+    Members that know of no leader; Note [Roles without a leader].
+    """
+
+    can_lead = False
+
+    def test_never_a_candidate(self) -> None:
+        """
+        A member that may not lead begins as a follower, and is one whether a
+        leader is known or not.
+        """
+        self.assertEqual(self.core.name, FOLLOWER)
+
+        self.role.leader_known()
+        self.role.leaderless()
+        self.role.leader_known()
+
+        self.assertEqual((self.said, self.core.name), ([], FOLLOWER))
+
+    def test_after_an_emergency(self) -> None:
+        """
+        A member that may not lead is a follower again after an emergency.
+        """
+        self.role.alarm()
+        self.role.all_clear()
+
+        self.assertEqual(self.said, [EMERGENCY, FOLLOWER])
+
+
+class EmergencyTests(RoleTestCase):
+    """
+    Note [Emergencies and the role].
+    """
+
+    def test_begins(self) -> None:
+        """
+        Whoever does not lead enters an emergency, and says so once.
+        """
+        for before in ([], ["leader_known"]):
+            self.setUp()
+            self.go(*before)
+
+            self.role.alarm()
+            self.role.alarm()
+
+            self.assertEqual(self.said, [EMERGENCY])
+
+    def test_ends(self) -> None:
+        """
+        After the all-clear the member is a candidate, and takes part in what is
+        known of the leader again.
+        """
+        self.go("alarm")
+
+        self.role.all_clear()
+        self.role.leader_known()
+
+        self.assertEqual(self.said, [CANDIDATE, FOLLOWER])
+
+    def test_deaf(self) -> None:
+        """
+        What is seen of the leader key is no all-clear.
+        """
+        self.go("alarm")
+
+        self.role.leader_known()
+        self.role.leaderless()
+
+        self.assertEqual((self.said, self.core.name), ([], EMERGENCY))
+
+    def test_late_all_clear(self) -> None:
+        """
+        A late all-clear does not demote a leader: one elected in an emergency
+        leads, and goes on leading (specs 1.2).
+        """
+        self.go("alarm")
+
+        self.role.elected(TERM)
+        self.role.all_clear()
+
+        self.assertEqual(self.said, [("make", TERM), LEADER])
+        self.assertEqual(self.core.name, LEADER)
+
+    def test_late_alarm(self) -> None:
+        """
+        Nor does a late alarm.
+        """
+        self.go("elected")
+
+        self.role.alarm()
+
+        self.assertEqual((self.said, self.core.name), ([], LEADER))
+
+    def test_needless_all_clear(self) -> None:
+        """
+        An all-clear without an emergency changes nothing, in any role.
+        """
+        for before in (
+            [],
+            ["leader_known"],
+            ["elected"],
+            ["elected", "deposed"],
+            ["elected", "drain"],
+            ["drain"],
+            ["drain", "stop"],
+        ):
+            self.setUp()
+            self.go(*before)
+            name, halting = self.core.name, self.core.halting
+
+            self.role.all_clear()
+
+            self.assertEqual(
+                (self.said, self.core.name, self.core.halting), ([], name, halting)
+            )
+
+    def test_while_halting(self) -> None:
+        """
+        A member enters an emergency while its old leader is still halting; it
+        does not stand again when that is at rest.
+        """
+        self.go("elected", "deposed")
+
+        self.role.alarm()
+        self.role.alarm()
+        self.assertEqual(self.said, [EMERGENCY])
+        self.assertTrue(self.core.halting)
+        assert self.resting is not None
+        self.resting.callback(None)
+
+        self.assertEqual(self.said, [EMERGENCY, "settled"])
+        self.assertEqual((self.core.name, self.core.halting), (EMERGENCY, False))
+        self.role.all_clear()
+        self.assertEqual(self.core.name, CANDIDATE)
+
+    def test_all_clear_while_halting(self) -> None:
+        """
+        An all-clear before the old leader is at rest does not let a term begin
+        before it is.
+        """
+        self.go("elected", "deposed", "alarm")
+
+        self.role.all_clear()
+        self.assertEqual(self.said, [CANDIDATE])
+        self.assertTrue(self.core.halting)
+        with self.assertRaises(NoTransition):
+            self.role.elected(TERM)
+        assert self.resting is not None
+        self.resting.callback(None)
+
+        self.assertEqual(self.said, [CANDIDATE, "settled"])
+        self.role.elected(TERM)
+        self.assertEqual(self.core.name, LEADER)
+
+    def test_deaf_while_halting(self) -> None:
+        """
+        What is seen of the leader key while halting in an emergency changes
+        nothing.
+        """
+        self.go("elected", "deposed", "alarm")
+
+        self.role.leader_known()
+        self.role.leaderless()
+
+        self.assertEqual((self.said, self.core.name), ([], EMERGENCY))
+
+    def test_drains_while_halting(self) -> None:
+        """
+        A member on its way out in an emergency waits for the leader that is
+        still halting, and does not halt it again.
+        """
+        self.go("elected", "deposed", "alarm")
+
+        self.role.drain()
+        self.assertTrue(self.core.halting)
+        assert self.resting is not None
+        self.resting.callback(None)
+
+        self.assertEqual(self.said, [DRAINING, "settled"])
+
+    def test_not_on_the_way_out(self) -> None:
+        """
+        For who drains or has stopped there is no emergency any more.
+        """
+        for before in (["drain"], ["elected", "drain"], ["drain", "stop"]):
+            self.setUp()
+            self.go(*before)
+            name = self.core.name
+
+            self.role.alarm()
+
+            self.assertEqual((self.said, self.core.name), ([], name), before)
