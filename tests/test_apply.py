@@ -123,6 +123,23 @@ class ApplyTests(SynchronousTestCase):
             ),
         )
         self.assertEqual((application.operations, application.held), (3, 0))
+        self.assertEqual(application.carried, plan.operations)
+
+    def test_partly_applied(self) -> None:
+        """
+        An operation is done once all its writes are applied; writes that clear
+        up are no operation.
+        """
+        state = owned(cluster(["a", "b"]), w1="x", w9="x")
+        self.judge.over.add(session("x"))
+        plan = Plan((Assign("w1", "a"), Move("w3", "a", "b")))
+
+        application = self.prepare(state, plan)
+
+        sizes = [len(group) for group in application.groups]
+        self.assertEqual(sizes, [2, 2, 1])
+        done = [len(application.done(applied)) for applied in range(6)]
+        self.assertEqual(done, [0, 0, 1, 1, 2, 2])
 
     def test_living_owner(self) -> None:
         """

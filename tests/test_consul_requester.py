@@ -36,6 +36,7 @@ from voltha_coord.consul.token import TokenSource
 from voltha_coord.consul.transport import (
     ITransport,
     Lane,
+    LaneBusy,
     NotConnected,
     Request,
     Response,
@@ -379,6 +380,24 @@ class RequesterTests(SynchronousTestCase):
             ],
         )
 
+    def test_busy_lane(self) -> None:
+        """
+        That all our own connections were taken is told as well, and is no
+        reason to leave the agent.
+        """
+        told: list[ConsulError | None] = []
+        busy = [LaneBusy("all taken") for _ in range(SILENT_REQUESTS)]
+        requester = Requester(
+            [ScriptedTransport(*busy, name="one"), ScriptedTransport(name="other")],
+            on_outcome=lambda outcome: told.append(outcome.error),
+        )
+
+        for _ in busy:
+            self.failureResultOf(requester.request(GET), LaneBusy)
+
+        self.assertEqual(told, busy)
+        self.assertEqual((requester.address, requester.switches), ("one", 0))
+
     def test_cancelled(self) -> None:
         """
         A cancelled request fails with CancelledError, and is no outcome.
@@ -432,7 +451,7 @@ class SeveralAgentsTests(SynchronousTestCase):
         self.ask(requester, 2)
 
         self.assertEqual((len(one.requests), len(other.requests)), (1, 2))
-        self.assertEqual(requester.address, "other")
+        self.assertEqual((requester.address, requester.switches), ("other", 1))
         self.assertEqual(
             [(e["event"], e["left"], e["to"]) for e in logs],
             [("consul-agent-switched", "one", "other")],

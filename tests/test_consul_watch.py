@@ -12,7 +12,13 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.consul.model import Entry, KeyNames, Reading
-from voltha_coord.consul.watch import BURST, REFILL_SECONDS, RESYNC_SECONDS, Watch
+from voltha_coord.consul.watch import (
+    BURST,
+    REFILL_SECONDS,
+    RESYNC_SECONDS,
+    Watch,
+    WatchTally,
+)
 from voltha_coord.errors import ConsulUnavailable
 from voltha_coord.settings import RETRY_STEPS
 
@@ -214,6 +220,31 @@ class WatchTests(SynchronousTestCase):
         self.assertEqual(self.recoveries, 0)
         self.answer(Reading(7))
         self.assertEqual(self.recoveries, 1)
+
+    def test_counted(self) -> None:
+        """
+        Answers are counted, those without a change apart, and so are failures;
+        a watch that begins anew goes on counting.
+        """
+        tally = WatchTally()
+        watch: Watch[Any] = Watch(
+            self.clock,
+            self.read,
+            self.changes.append,
+            name="k",
+            wait=WAIT,
+            random=lambda: 1.0,
+            tally=tally,
+        )
+        for _ in range(2):
+            watch.start()
+            self.answer(Reading(7, (entry(b"a"),)))
+            self.block_and_answer(Reading(9, (entry(b"a"),)))
+            self.clock.advance(WAIT)
+            self.answer(ConsulUnavailable("gone"))
+            self.successResultOf(watch.stop())
+
+        self.assertEqual(tally, WatchTally(wakes=4, unchanged=2, failures=2))
 
     def test_long_outage(self) -> None:
         """

@@ -598,6 +598,46 @@ class LossTests(ElectionTestCase):
             (said["fencing_token"], said["reason"]), (token, "leader-key-lost")
         )
 
+    def test_counted(self) -> None:
+        """
+        Field reports 23, 50: terms are counted, and their ends by reason.
+        """
+        a = self.lead()
+        self.delete(self.cluster.keys.leader)
+        self.cluster.advance(0.1)
+        self.cluster.until(lambda: a.is_leader)
+        a.give_up_leadership("of-my-own")
+        self.cluster.until(lambda: a.is_leader)
+
+        election = a._election
+        ended = {reason: n for reason, n in election.terms_ended.counts.items() if n}
+        self.assertEqual(election.terms_begun, 3)
+        self.assertEqual(ended, {"leader-key-lost": 1, "of-my-own": 1})
+
+    def test_time_without_a_leader(self) -> None:
+        """
+        Field report 64: how long nobody has led is known at every moment, and
+        so is how long that was altogether.
+        """
+        a = self.cluster.add("a", can_lead=False)
+        self.cluster.advance(7)
+        self.assertEqual(round(a._election.leaderless_for), 7)
+
+        b = self.lead("b")
+        before = a._election.leaderless_seconds
+        self.cluster.advance(5)
+        self.assertEqual(a._election.leaderless_for, 0)
+        self.assertEqual(a._election.leaderless_seconds, before)
+
+        self.cluster.crash(b)
+        self.cluster.advance(10)
+        self.assertEqual(round(a._election.leaderless_for), 7)
+        self.assertAlmostEqual(
+            a._election.leaderless_seconds,
+            before + a._election.leaderless_for,
+            places=6,
+        )
+
     def test_no_flapping(self) -> None:
         """
         Field reports 5, 23: in a quiet cluster nobody else comes to lead.

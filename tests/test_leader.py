@@ -16,6 +16,7 @@ from voltha_coord.errors import LeaseOverError
 from voltha_coord.interfaces import IPlanner
 from voltha_coord.leader import Leader, PassReport
 from voltha_coord.planning.balanced import BalancedPlanner
+from voltha_coord.planning.fingerprint import fingerprint
 from voltha_coord.planning.operations import Plan
 from voltha_coord.planning.state import ClusterState
 from voltha_coord.records import Member, OwnerRecord
@@ -403,6 +404,37 @@ class PassTests(LeaderCase):
         self.assertEqual(self.cluster.assignments(), {"a": {"w1"}})
         self.assertEqual(len(self.logged("planning-frozen")), 1)
 
+    def test_counted(self) -> None:
+        """
+        Passes and what they did are counted, and how old the last one is is
+        known; the counts outlive the term (field report 50).
+        """
+        leader = self.lead()
+        self.cluster.put_work("w1", "w2")
+        self.advance(5)
+        self.cluster.remove_work("w2")
+        self.put(self.keys.freeze)
+        self.advance(SETTINGS.resync_interval)
+        self.delete(self.keys.freeze)
+        self.advance(SETTINGS.resync_interval)
+
+        first = leader.leader
+        assert isinstance(first, Leader)
+        self.assertLess(first.pass_age, SETTINGS.resync_interval)
+        self.assertEqual(first.last_pass.fingerprint, fingerprint({"a": {"w1": b""}}))
+        leader.give_up_leadership("of-my-own")
+        self.wait_until_leading(leader)
+        self.assertIsNot(leader.leader, first)
+
+        passes = leader.tally.passes
+        self.assertEqual(passes.operations, {"assign": 2, "move": 0, "unassign": 1})
+        self.assertGreaterEqual(passes.outcomes.counts["made"], 2)
+        self.assertGreaterEqual(passes.outcomes.counts["frozen"], 1)
+        self.assertEqual(passes.outcomes.counts["failed"], 0)
+        made = passes.outcomes.counts["made"] + passes.outcomes.counts["frozen"]
+        self.assertEqual(passes.durations.count, made)
+        self.assertGreater(leader.tally.watches["members"].wakes, 1)
+
     def test_lost_reply(self) -> None:
         """
         After a lost reply in the middle of a pass the rest is written, and
@@ -493,6 +525,7 @@ class PassTests(LeaderCase):
         self.assertEqual(len(meddled), 1)
         self.assertEqual(self.value(self.keys.owner("w9")), None)
         self.assertEqual(len(self.logged("failed-reassignment")), 1)
+        self.assertEqual(leader.tally.passes.outcomes.counts["failed"], 1)
 
     def test_lost_request(self) -> None:
         """

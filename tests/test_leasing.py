@@ -173,6 +173,30 @@ class LeasingTests(Base):
         self.assertEqual(self.told, ["good", "good"])
         self.assertIs(self.leasing.lease, second)
 
+    def test_counted(self) -> None:
+        """
+        Each end is counted once, by what ended it: also one that is only
+        noticed when somebody would end it (field report 50).
+        """
+        self.begin()
+        self.clock.advance(SPAN)
+        self.begin()
+        self.leasing.end(LeaseEnd.SESSION)
+        self.leasing.end(LeaseEnd.RELEASED)
+        self.begin()
+        self.clock.rightNow += SPAN
+        self.leasing.end(LeaseEnd.RELEASED)
+
+        self.assertEqual(
+            self.leasing.ended.counts,
+            {
+                LeaseEnd.CHECK.value: 0,
+                LeaseEnd.RENEWAL.value: 2,
+                LeaseEnd.SESSION.value: 1,
+                LeaseEnd.RELEASED.value: 0,
+            },
+        )
+
     def test_nothing_to_end(self) -> None:
         """
         Without a lease there is nothing to end or extend.

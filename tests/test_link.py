@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.keeping import RecordingLog
 from voltha_coord.consul.requester import Outcome
-from voltha_coord.consul.transport import Request
+from voltha_coord.consul.transport import LaneBusy, Request
 from voltha_coord.errors import ConsulUnavailable, NoClusterLeader
 from voltha_coord.events import Connection, ConnectionChanged, Event
 from voltha_coord.link import Link
@@ -128,8 +128,20 @@ class LinkTests(SynchronousTestCase):
         self.link.ended(ANSWERED)
 
         self.assertEqual(self.log.of("reconnected-to-consul"), [{"after_retries": 3}])
-        self.assertEqual(self.link.unanswered, 0)
+        self.assertEqual((self.link.unanswered, self.link.reconnects), (0, 1))
         self.assertIs(self.link.connection, CONNECTED)
+
+    def test_busy_lane(self) -> None:
+        """
+        A request that waited in vain for a connection of ours says nothing of
+        Consul.
+        """
+        self.connect()
+
+        self.link.ended(Outcome(OF_SERVERS, LaneBusy("all taken"), 10.0))
+
+        self.assertEqual(self.told, [])
+        self.assertEqual(self.link.unanswered, 0)
 
     def test_agent_without_servers(self) -> None:
         """

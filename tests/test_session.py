@@ -644,6 +644,22 @@ class KeepingTests(Base):
         self.assertEqual(self.changes, [True, False, True])
         self.end()
 
+    def test_report_50_losses_are_counted(self) -> None:
+        """
+        Sessions are counted, and so are losses, by reason; being stopped is
+        none (field reports 23, 50).
+        """
+        self.bench.consul.destroy_session(self.begin())
+        self.bench.until(lambda: not self.leased)
+        self.bench.until(lambda: self.leased, 1.0)
+        self.end()
+
+        self.assertEqual(self.keeper.begun, 2)
+        lost = {reason: n for reason, n in self.keeper.lost.counts.items() if n}
+        self.assertEqual(lost, {"renewal-answered-404": 1})
+        self.assertEqual(self.keeper.leases_ended.counts["session-gone"], 1)
+        self.assertEqual(self.keeper.leases_ended.counts["released"], 1)
+
     def test_told_once_of_the_end(self) -> None:
         """
         That the lease is over is told once, whichever of its reasons is seen

@@ -7,7 +7,9 @@ over (see :mod:`~voltha_coord.succession`).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from attrs import field, frozen
 from twisted.internet.defer import inlineCallbacks
@@ -28,7 +30,8 @@ class Application:
     The writes of a pass.
 
     :ivar groups: operations that belong together, in order.
-    :ivar operations: how many operations of the plan they carry out.
+    :ivar carried: the operations of the plan they carry out: what the first
+        groups are for, one each.
     :ivar held: how many must wait for the lease of somebody who is gone.
     :ivar waiting: an owner record of each session those wait for.
     :ivar errors: why items are not placed, or not running for want of an
@@ -36,10 +39,25 @@ class Application:
     """
 
     groups: tuple[tuple[Op, ...], ...] = ()
-    operations: int = 0
+    carried: tuple[Operation, ...] = ()
     held: int = 0
     waiting: tuple[OwnerRecord, ...] = ()
     errors: Mapping[str, str] = field(factory=dict)
+
+    @property
+    def operations(self) -> int:
+        """
+        How many operations of the plan they carry out.
+        """
+        return len(self.carried)
+
+    def done(self, applied: int) -> tuple[Operation, ...]:
+        """
+        Give the operations of the plan that are done once so many of the
+        writes, counted from the first, are applied.
+        """
+        ends = list(accumulate(map(len, self.groups)))
+        return self.carried[: bisect_right(ends, applied)]
 
 
 def _ops(keys: Keys, operation: Operation) -> tuple[Op, ...]:
@@ -88,6 +106,7 @@ def prepare(
         index = state.owner_entries[work].modify_index
         free[work] = judge.waited(f"owner {work} {index}")
     groups: list[tuple[Op, ...]] = []
+    carried = []
     for operation in plan.operations:
         ops = _ops(keys, operation)
         work = operation.work
@@ -97,7 +116,7 @@ def prepare(
             del free[work]
             ops += (_clear(keys, state, work),)
         groups.append(ops)
-    done = len(groups)
+        carried.append(operation)
     groups += [(_clear(keys, state, work),) for work, now in free.items() if now]
     errors = dict(plan.errors)
     for work in unreadable:
@@ -107,7 +126,7 @@ def prepare(
     groups += _tell(keys, state, errors, told)
     return Application(
         groups=tuple(groups),
-        operations=done,
+        carried=tuple(carried),
         held=sum(not now for now in free.values()),
         waiting=tuple(sessions[session] for session in sessions if not over[session]),
         errors=errors,

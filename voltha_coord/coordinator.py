@@ -70,6 +70,7 @@ from .settings import RETRY_STEPS, Settings
 from .shutdown import ShutdownSteps
 from .status import describe
 from .succession import Succession
+from .tally import Tally
 from .term import Term
 from .view import MembersView
 from .waiters import Waiters
@@ -191,6 +192,8 @@ class Coordinator:
             wall_clock = time.time if real else reactor.seconds
         self.wall_clock = wall_clock
         self.random = Random().random if random is None else random
+        #: What this member has counted so far.
+        self.tally = Tally()
         if connection is None:
             connection = from_environment({}, [consul])
         if transports is None:
@@ -291,6 +294,7 @@ class Coordinator:
             key=self.membership_record_key,
             value=self._member_record,
             changed=self._membership_changed,
+            tally=self.tally.watch("member"),
             **shared,
         )
         self._election = Election(
@@ -306,6 +310,7 @@ class Coordinator:
             elected=lambda term: self._role.elected(term),
             deposed=self._deposed,
             leader_changed=self._leader_known,
+            tally=self.tally.watch("leader"),
             **shared,
         )
         self.view = MembersView(
@@ -315,6 +320,7 @@ class Coordinator:
             self.settings,
             tell=self._listeners.tell,
             random=self.random,
+            tally=self.tally.watch("members-view"),
         )
         self._leading = Leading(
             self.steady,
@@ -623,6 +629,7 @@ class Coordinator:
         Whatever came of a request: this process is awake, and knows more.
         """
         self.steady.resync()
+        self.tally.requests.ended(outcome)
         self.link.ended(outcome)
 
     def _leased(self) -> bool:

@@ -43,7 +43,7 @@ from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
 from .consul.model import Entry, KeyNames, Reading
-from .consul.watch import RESYNC_SECONDS, Watch
+from .consul.watch import RESYNC_SECONDS, Watch, WatchTally
 from .errors import ConsulError, InvalidSession, TransactionRefused
 from .held import LOCK_DELAY_STEPS, Acquisition, Hindrance, acquire, release
 from .keys import Keys
@@ -52,10 +52,30 @@ from .office import Office
 from .session import SessionKeeper
 from .settings import Settings
 from .succession import Succession
-from .term import Term
+from .tally import Reasons
+from .term import UNSETTLED, Term
 
 #: The reason a term ends in order.
 SHUTTING_DOWN = "shutting-down"
+
+#: The reason of a term whose leadership was handed over.
+HANDED_OVER = "handed-over"
+
+#: The reasons why terms end that are known from the beginning; whoever gives
+#: leadership up may have others.
+REASONS = (
+    *(end.value for end in LeaseEnd),
+    SHUTTING_DOWN,
+    HANDED_OVER,
+    UNSETTLED,
+    "fenced-off",
+    "leader-key-lost",
+    "term-record-lost",
+    "term-record-changed",
+    "could-not-establish",
+    "leader-not-made",
+    "denied",
+)
 
 #: Candidates that wake together do not all ask together: up to so many seconds.
 STAGGER = 0.03
@@ -74,6 +94,8 @@ class Election:
     :ivar term: the term this member leads, ``None`` when it does not.
     :ivar leader_id: who holds the leader key, as far as is known.
     :ivar lock_delayed: whether a lock-delay keeps us from the leader key.
+    :ivar terms_begun: how many terms this member has led.
+    :ivar terms_ended: how many of them are over, by reason.
 
     :param instance_id: what this member writes under the leader key.
     :param standing: whether this member may lead at the moment.
@@ -82,6 +104,7 @@ class Election:
     :param deposed: called with the reason when a term is over.
     :param leader_changed: called with the instance id of who holds the leader
         key now; ``None`` for nobody.
+    :param tally: counts what the watch of the leader key comes to.
     """
 
     def __init__(
@@ -100,6 +123,7 @@ class Election:
         deposed: Callable[[str], None],
         leader_changed: Callable[[str | None], None],
         random: Callable[[], float],
+        tally: WatchTally | None = None,
         log: Any = None,
     ) -> None:
         self._reactor = reactor
@@ -133,6 +157,7 @@ class Election:
             name="leader",
             wait=settings.watch_wait,
             random=random,
+            tally=tally,
             log=self._log,
         )
         self._delayed = Backoff(random, LOCK_DELAY_STEPS)
@@ -143,9 +168,29 @@ class Election:
         self._spent = False
         self._paused_until = 0.0
         self._leaderless_since = reactor.seconds()
+        self._leaderless_before = 0.0
         self.term: Term | None = None
         self.leader_id: str | None = None
         self.lock_delayed = False
+        self.terms_begun = 0
+        self.terms_ended = Reasons(REASONS)
+
+    @property
+    def leaderless_for(self) -> float:
+        """
+        Seconds since nobody has been known to hold the leader key; 0 while
+        somebody is.
+        """
+        if self.leader_id is not None:
+            return 0.0
+        return self._reactor.seconds() - self._leaderless_since
+
+    @property
+    def leaderless_seconds(self) -> float:
+        """
+        Seconds in which nobody was known to hold it, all of them together.
+        """
+        return self._leaderless_before + self.leaderless_for
 
     @property
     def waiting_for(self) -> str:
@@ -175,7 +220,7 @@ class Election:
         Look again: the session, or whether we may stand, has changed.
         """
         term, lease = self.term, self._session.lease
-        if term is not None and not term.active:
+        if term is not None and term.over:
             ended = term.lease.ended
             self._end_term("fenced-off" if ended is None else ended.value)
         was, self._leased = self._leased, lease is not None and lease.active
@@ -196,6 +241,24 @@ class Election:
         self._paused_until = self._reactor.seconds() + self._settings.candidate_pause
         self._end_term(reason)
         self._wake.set()
+
+    def handed_over(self, term: Term, value: bytes) -> None:
+        """
+        Note that the leader key is with the heir of our term.
+
+        :param value: what it says now.
+        """
+        known = self._entry
+        if self.term is term and known is not None:
+            # A lower bound of its index suffices to tell older reads.
+            self._take(
+                Entry(
+                    self._keys.leader,
+                    value,
+                    modify_index=known.modify_index + 1,
+                    session=term.heir,
+                )
+            )
 
     def retire(self) -> None:
         """
@@ -262,8 +325,11 @@ class Election:
             self._spent = False
         term = self.term
         if term is not None and not self._held_by(term.lease.session_id):
-            self._end_term("leader-key-lost")
-            self._session.suspect()
+            if term.heir and self._held_by(term.heir):
+                self._end_in_order()
+            else:
+                self._end_term("leader-key-lost")
+                self._session.suspect()
             self._wake.set()
         leader = None
         if entry is not None and entry.session is not None:
@@ -273,8 +339,8 @@ class Election:
                 # Whoever holds it has to wait for its predecessor, and not we.
                 self._office.waiting_for = ""
         if leader != self.leader_id:
-            if leader is None:
-                self._leaderless_since = self._reactor.seconds()
+            self._leaderless_before = self.leaderless_seconds
+            self._leaderless_since = self._reactor.seconds()
             self.leader_id = leader
             self._leader_changed(leader)
 
@@ -354,7 +420,8 @@ class Election:
         if not self._known or lease is None or not lease.active:
             return None
         if self.term is not None:
-            yield self._keep_our_name(session)
+            if self.term.active:
+                yield self._keep_our_name(session)
             return None
         paused = self._paused_until - self._reactor.seconds()
         if paused > 0 or not self._standing():
@@ -470,10 +537,11 @@ class Election:
         Begin the term, unless it is over before it began.
         """
         held = self._held_by(term.lease.session_id)
-        if self._retired or not held or not term.active:
+        if self._retired or not held or term.over:
             term.end()
             return False
         self.term = term
+        self.terms_begun += 1
         self._log.info(
             "became-leader",
             fencing_token=term.token,
@@ -489,11 +557,21 @@ class Election:
         self._watch.restart()
         self._wake.set()
 
+    def _end_in_order(self) -> None:
+        """
+        End a term whose heir has the leader key: the record, written in the
+        same transaction, says so.
+        """
+        self._office.named = False
+        self._end_term(HANDED_OVER)
+
     def _end_term(self, reason: str) -> None:
         term, self.term = self.term, None
         if term is None:
             return
         term.end()
-        log = self._log.info if reason == SHUTTING_DOWN else self._log.warning
+        self.terms_ended.note(reason)
+        in_order = reason in (SHUTTING_DOWN, HANDED_OVER)
+        log = self._log.info if in_order else self._log.warning
         log("lost-leadership", fencing_token=term.token, reason=reason)
         self._deposed(reason)

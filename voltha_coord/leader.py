@@ -29,7 +29,8 @@ transaction moves it and clears the owner record.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
@@ -53,6 +54,7 @@ from .interfaces import ILeader, IPlanner
 from .keys import is_work_id, shown
 from .ownership import lease_over
 from .planning.balanced import BalancedPlanner
+from .planning.fingerprint import fingerprint
 from .planning.state import ClusterState
 from .records import Member, OwnerRecord, RecordError
 from .reminding import Reminders
@@ -73,6 +75,8 @@ class PassReport:
 
     :ivar held: operations that wait for the lease of somebody who is gone.
     :ivar seconds: how long it took.
+    :ivar frozen: whether operators wanted nothing to be planned.
+    :ivar assignments: who was to run what when it began, by member and work id.
     :ivar stray: keys that cannot be ours, as they may be shown.
     :ivar problems: what is wrong with values, by key as it may be shown.
     :ivar errors: why items are not placed or cannot run, by work id.
@@ -84,9 +88,19 @@ class PassReport:
     operations: int = 0
     held: int = 0
     seconds: float = 0.0
+    frozen: bool = False
     stray: tuple[str, ...] = ()
     problems: dict[str, str] = field(factory=dict)
     errors: dict[str, str] = field(factory=dict)
+    assignments: Mapping[str, Mapping[str, bytes]] = field(factory=dict, repr=False)
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """
+        The number of the placement that it found; see
+        :mod:`~voltha_coord.planning.fingerprint`.
+        """
+        return fingerprint(self.assignments)
 
 
 @implementer(ILeader)
@@ -129,13 +143,24 @@ class Leader:
         self._denied_since: float | None = None
         self._give_up = coordinator.give_up_leadership
         self._reminders = Reminders(self._keys, self._settings.resync_interval)
+        self._watch_tally = coordinator.tally.watch
         self._watches: tuple[Watch[Any], ...] = (
             self._watch("members", self._read_members, self._members_seen),
             self._watch("work", self._read_work, self._work_seen),
             self._watch("intent", self._read_intent, self._intent_seen),
         )
+        self._tally = coordinator.tally.passes
+        self._passed_at = self._reactor.seconds()
         #: What the last pass came to.
         self.last_pass = PassReport()
+
+    @property
+    def pass_age(self) -> float:
+        """
+        Seconds since the last pass ended; before the first, since the term
+        began.
+        """
+        return self._reactor.seconds() - self._passed_at
 
     @inlineCallbacks
     def start(self) -> Steps[None]:
@@ -183,6 +208,7 @@ class Leader:
             name=name,
             wait=self._settings.watch_wait,
             random=self._random,
+            tally=self._watch_tally(name),
             log=self._log,
         )
 
@@ -307,6 +333,7 @@ class Leader:
                     self._give_up("denied")
                     return
                 seconds = backoff.next()
+                self._tally.failed()
                 self._say_failed(error, seconds, loud=backoff.grew)
                 self._not_before = self._reactor.seconds() + seconds
                 # Whatever changes meanwhile, it is not made later than this.
@@ -401,6 +428,7 @@ class Leader:
         groups = (*application.groups, *reminders.values())
         if groups:
             outcome: TransactionOutcome = yield self._term.write(groups)
+            self._tally.applied(application.done(outcome.applied))
             if outcome.error is not None:
                 # What is not applied is in the difference the next pass sees.
                 raise outcome.error
@@ -420,10 +448,14 @@ class Leader:
             operations=application.operations,
             held=application.held,
             seconds=self._reactor.seconds() - began,
+            frozen=state.frozen,
             stray=state.stray,
             problems=dict(state.problems),
             errors=dict(application.errors),
+            assignments=state.assignments,
         )
+        self._passed_at = self._reactor.seconds()
+        self._tally.made(self.last_pass.seconds, frozen=state.frozen)
         if application.operations or application.held != last.held:
             self._log.info(
                 "reassigned-work",

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Timer
 from .lease import Lease, LeaseEnd
+from .tally import Reasons
 
 #: A timer that fires so many seconds early is not set again.
 TIMER_SLACK = 1e-6
@@ -21,6 +22,7 @@ class Leasing:
     Watches the deadline of one lease after the other.
 
     :ivar lease: the last one; it may be over.
+    :ivar ended: how many are over, by reason.
 
     :param grace: tell so many seconds before a lease ends.
     :param changed: called whenever the lease began, is about to end, was
@@ -46,6 +48,7 @@ class Leasing:
         self._told_ending = False
         self._told_over = True
         self.lease: Lease | None = None
+        self.ended = Reasons(end.value for end in LeaseEnd)
 
     def begin(self, lease: Lease) -> None:
         """
@@ -77,6 +80,9 @@ class Leasing:
         if self.lease is not None and not self._told_over:
             self._told_over = True
             self.lease.end(reason)
+            ended = self.lease.ended
+            assert ended is not None
+            self.ended.note(ended.value)
             self._changed()
 
     def _set_timer(self, lease: Lease) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .consul.requester import Outcome
+from .consul.transport import LaneBusy
 from .events import Connection, ConnectionChanged, Event
 
 
@@ -17,6 +18,7 @@ class Link:
 
     :ivar connection: how it stands now.
     :ivar unanswered: requests in a row that went unanswered.
+    :ivar reconnects: how often Consul answered again after it had not.
 
     :param now: the lease clock, in seconds.
     :param leased: whether there is a lease to act on.
@@ -37,6 +39,7 @@ class Link:
         self._answered_at: float | None = None
         self.connection = Connection.SUSPENDED
         self.unanswered = 0
+        self.reconnects = 0
 
     @property
     def last_answer_age(self) -> float | None:
@@ -50,8 +53,10 @@ class Link:
         Note what became of a request.
 
         An agent goes on answering for itself while its servers have no leader:
-        that alone mends nothing.
+        that alone mends nothing.  A request that was never sent says nothing.
         """
+        if isinstance(outcome.error, LaneBusy):
+            return
         if not outcome.answered:
             self.unanswered += 1
             self._become(self._broken(), str(outcome.error))
@@ -60,6 +65,7 @@ class Link:
         if outcome.request.of_agent and self.unanswered:
             return
         if self.unanswered:
+            self.reconnects += 1
             self._log.info("reconnected-to-consul", after_retries=self.unanswered)
         self.unanswered = 0
         self._become(Connection.CONNECTED)

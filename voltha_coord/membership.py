@@ -26,7 +26,7 @@ from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
 from .consul.model import Entry, Reading
-from .consul.watch import Watch
+from .consul.watch import Watch, WatchTally
 from .errors import ConsulError, InvalidSession
 from .held import LOCK_DELAY_STEPS, Acquisition, Hindrance, acquire
 from .session import SessionKeeper
@@ -47,6 +47,7 @@ class MemberKeeper:
     :param value: gives what the record is to say, encoded.
     :param key: the member key.
     :param changed: called whenever :attr:`joined` changed.
+    :param tally: counts what the watch of the record comes to.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class MemberKeeper:
         value: Callable[[], bytes],
         changed: Callable[[], None],
         random: Callable[[], float],
+        tally: WatchTally | None = None,
         log: Any = None,
     ) -> None:
         self._reactor = reactor
@@ -79,6 +81,7 @@ class MemberKeeper:
             name="member",
             wait=settings.watch_wait,
             random=random,
+            tally=tally,
             log=self._log,
         )
         self._entry: Entry | None = None

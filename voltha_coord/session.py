@@ -55,6 +55,7 @@ from .leasing import Leasing
 from .leftovers import Leftovers
 from .liveness import CheckEnd, Liveness, Troubles
 from .settings import CONSUL_TTL_MULTIPLIER, Settings, guard_seconds
+from .tally import Reasons
 
 #: A check takes a moment to reach the catalog: up to this pause, in seconds, it
 #: is not worth a word.
@@ -89,6 +90,9 @@ class _Made:
 class SessionKeeper:
     """
     Keeps one session alive; see the head of the module.
+
+    :ivar begun: how many sessions there have been.
+    :ivar lost: how many of them were lost, by reason.
 
     :param reactor: for timers and the lease clock.
     :param api: the verbs.
@@ -147,6 +151,8 @@ class SessionKeeper:
         self._why: str | None = None
         self._confirming = False
         self._said_at = math.inf
+        self.begun = 0
+        self.lost = Reasons((RENEWAL_REFUSED, *(end.value for end in CheckEnd)))
         self.session_id: str | None = None
         self.node = ""
         #: Every session this very process made: what they held was ours.
@@ -160,6 +166,13 @@ class SessionKeeper:
         The lease to act under; it may be over.
         """
         return self._leasing.lease
+
+    @property
+    def leases_ended(self) -> Reasons:
+        """
+        How many leases are over, by reason.
+        """
+        return self._leasing.ended
 
     @property
     def liveness(self) -> str:
@@ -372,6 +385,7 @@ class SessionKeeper:
         return _Made(session, sent, check)
 
     def _begin(self, made: _Made, info: SessionInfo) -> None:
+        self.begun += 1
         self.session_id = made.id
         self.node = info.node
         self._why = None
@@ -407,6 +421,8 @@ class SessionKeeper:
             if check is not None:
                 self._drop_check()
             self._leasing.end(LeaseEnd.SESSION)
+        assert self._why is not None
+        self.lost.note(self._why)
         self._log.warning(
             "lost-consul-session", session_id=self.session_id, reason=self._why
         )

@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IReactorTime
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import Entry, KeyNames, Reading
-from .consul.watch import Watch
+from .consul.watch import Watch, WatchTally
 from .events import Event, MembersChanged
 from .keys import Keys
 from .listing import list_again
@@ -31,6 +31,7 @@ class MembersView:
     Reads the members; see the head of the module.
 
     :param tell: told of :class:`~.events.MembersChanged` once followed.
+    :param tally: counts what the watch comes to.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class MembersView:
         *,
         tell: Callable[[Event], None],
         random: Callable[[], float],
+        tally: WatchTally | None = None,
     ) -> None:
         self._reactor = reactor
         self._api = api
@@ -54,6 +56,7 @@ class MembersView:
             name="members-view",
             wait=settings.watch_wait,
             random=random,
+            tally=tally,
         )
         self._following = False
         self._known: frozenset[str] | None = None

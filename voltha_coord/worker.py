@@ -107,6 +107,7 @@ class Worker:
             name="assignments",
             wait=self._settings.watch_wait,
             random=self._random,
+            tally=coordinator.tally.watch("assignments"),
             log=self._log,
         )
         self._running = RunningItems(

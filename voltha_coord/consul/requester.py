@@ -94,6 +94,8 @@ class Requester:
         self._on_outcome = on_outcome
         self._now = now
         self._current = 0
+        #: How often the next agent was taken.
+        self.switches = 0
         self._silent = 0
         self._leaderless_since: float | None = None
 
@@ -138,8 +140,9 @@ class Requester:
             response: Response = yield self._transports[agent].request(
                 self._dressed(request)
             )
-        except LaneBusy:
-            # Of our own making: no word about Consul.
+        except LaneBusy as error:
+            # Of our own making: no word about Consul, nor about its agent.
+            self._on_outcome(Outcome(request, error, self._now() - sent))
             raise
         except ConsulUnavailable as error:
             self._went_unanswered(agent, error)
@@ -197,6 +200,7 @@ class Requester:
             return
         left = self.address
         self._current = (self._current + 1) % len(self._transports)
+        self.switches += 1
         self._silent = 0
         self._leaderless_since = None
         log.warning(

@@ -34,6 +34,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import structlog
+from attrs import define
 from twisted.internet.defer import (
     Deferred,
     inlineCallbacks,
@@ -75,6 +76,21 @@ def _content(reading: Reading | KeyNames) -> tuple[Entry, ...] | tuple[str, ...]
     return reading.entries if isinstance(reading, Reading) else reading.names
 
 
+@define
+class WatchTally:
+    """
+    What one watch, or one after the other of the same name, came to.
+
+    :ivar wakes: reads that were answered.
+    :ivar unchanged: those of them that found nothing new.
+    :ivar failures: reads that failed, or whose content was not accepted.
+    """
+
+    wakes: int = 0
+    unchanged: int = 0
+    failures: int = 0
+
+
 class Watch(Generic[_R]):
     """
     Reads again and again, and tells when what it finds is different.
@@ -91,6 +107,7 @@ class Watch(Generic[_R]):
     :param resync: seconds between reads from index 0, consistent.
     :param burst: how many reads may follow each other at once.
     :param refill: seconds until one more may.
+    :param tally: counts what it comes to; by default one of its own.
     :param log: whose fields its events have.
     """
 
@@ -108,6 +125,7 @@ class Watch(Generic[_R]):
         resync: float = RESYNC_SECONDS,
         burst: int = BURST,
         refill: float = REFILL_SECONDS,
+        tally: WatchTally | None = None,
         log: Any = None,
     ) -> None:
         self._reactor = reactor
@@ -119,6 +137,7 @@ class Watch(Generic[_R]):
         self._resync = resync
         self._backoff = Backoff(random)
         self._bucket = TokenBucket(reactor.seconds, burst, refill)
+        self._tally = WatchTally() if tally is None else tally
         self._log = (_log if log is None else log).bind(watch=name)
         self._reading: _R | None = None
         self._answered = 0.0
@@ -246,6 +265,7 @@ class Watch(Generic[_R]):
 
     def _take(self, reading: _R, index: int) -> None:
         self._reading = reading
+        self._tally.wakes += 1
         self._answered = now = self._reactor.seconds()
         if index == 0:
             self._fresh_at = now
@@ -253,11 +273,14 @@ class Watch(Generic[_R]):
         stale = found < index or now - self._fresh_at >= self._resync
         self._index = 0 if stale else found
         content = _content(reading)
-        if content != self._accepted:
+        if content == self._accepted:
+            self._tally.unchanged += 1
+        else:
             self._changed(reading)
             self._accepted = content
 
     def _note_failure(self, error: Exception) -> float:
+        self._tally.failures += 1
         pause = self._backoff.next()
         if self._backoff.grew:
             self._failing = True
