@@ -87,6 +87,20 @@ class RunningTests(SynchronousTestCase):
         starting.callback(None)
         self.assertEqual((item.state, self.items.workload), (RUNNING, {"w1"}))
 
+    def test_states(self) -> None:
+        """
+        How many items are in each state is counted, also in those that none
+        is in.
+        """
+        self.start("w1")
+        self.start("w2")
+        self.runner.starts["w3"] = Deferred()
+        self.start("w3")
+
+        states = {state: n for state, n in self.items.states.items() if n}
+        self.assertEqual(states, {RUNNING: 2, STARTING: 1})
+        self.assertEqual(self.items.states[STOPPING], 0)
+
     def test_lease_over(self) -> None:
         """
         Nothing counts as running once its lease is over.

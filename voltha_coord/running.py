@@ -18,6 +18,7 @@ answers about one item holds up no other.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,6 +43,9 @@ STARTING = "starting"
 RUNNING = "running"
 STOPPING = "stopping"
 FAILED = "failed"
+
+#: Every state that an item may be in.
+STATES = (STARTING, RUNNING, STOPPING, FAILED)
 
 
 @define(eq=False)
@@ -129,6 +133,14 @@ class RunningItems:
             for work, item in self.items.items()
             if item.state != FAILED and item.lease.active
         }
+
+    @property
+    def states(self) -> dict[str, int]:
+        """
+        How many items are in each state.
+        """
+        counts = Counter(item.state for item in self.items.values())
+        return {state: counts[state] for state in STATES}
 
     # Starting.
 

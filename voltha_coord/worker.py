@@ -163,6 +163,13 @@ class Worker:
         return frozenset(self._assigned or ())
 
     @property
+    def states(self) -> dict[str, int]:
+        """
+        How many of the items that we own are in each state.
+        """
+        return self._running.states
+
+    @property
     def errors(self) -> dict[str, str]:
         """
         What is the matter with items that we own, by work id.
