@@ -59,7 +59,7 @@ class RoleChanged:
     """
     This member has another role.
 
-    :ivar role: candidate, follower, leader, draining or stopped.
+    :ivar role: candidate, follower, leader, emergency, draining or stopped.
     :ivar previous: the old one.
     """
 

@@ -19,7 +19,7 @@ from twisted.plugin import IPlugin, getPlugins
 from twisted.python.reflect import namedAny
 from zope.interface import implementer
 
-from .interfaces import ILeader, ILeaderPlugin, IWorker, IWorkerPlugin
+from .interfaces import ILeader, ILeaderPlugin, IPlanner, IWorker, IWorkerPlugin
 
 
 @implementer(IPlugin, ILeaderPlugin)
@@ -55,6 +55,15 @@ class LeaderPlugin:
             return make(coordinator)  # type: ignore[no-any-return]  # by name
         planner = namedAny(self.planner)()
         return make(coordinator, planner)  # type: ignore[no-any-return]  # by name
+
+    def emergency_planner(self) -> IPlanner:
+        """
+        Make what plans for a member that is cut off: the leader's own planner
+        where there is one.
+        """
+        if self.planner is not None:
+            return namedAny(self.planner)()  # type: ignore[no-any-return]  # by name
+        return make_emergency_planner(namedAny(self.leader))
 
 
 @implementer(IPlugin, IWorkerPlugin)
@@ -103,6 +112,18 @@ def _import(*names: str | None) -> None:
             raise ConfigurationError(f"{name!r} cannot be imported: {why}") from error
         if not callable(found):
             raise ConfigurationError(f"{name!r} cannot be called")
+
+
+def make_emergency_planner(leader: object) -> IPlanner:
+    """
+    Make what plans for a member that is cut off and takes over the work of the
+    others: what the leader class or plugin names as ``emergency_planner``, which
+    is called without arguments; the balanced planner where it names none.
+    """
+    from .planning.balanced import BalancedPlanner
+
+    planner: IPlanner = getattr(leader, "emergency_planner", BalancedPlanner)()
+    return planner
 
 
 def find_leader(name: str, package: ModuleType | None = None) -> ILeaderPlugin:

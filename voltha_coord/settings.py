@@ -33,6 +33,12 @@ GRACE_SHARE = 1 / 6
 #: What floating point may be wrong by, in seconds.
 _NEGLIGIBLE = 1e-9
 
+#: What becomes of work while Consul is out of reach.
+STOP, KEEP, TAKEOVER = ISOLATIONS = ("stop", "keep", "takeover")
+
+#: What is done about work that does not stop.
+REPORT, EXIT = STUCK_WORK = ("report", "exit")
+
 #: Consul caps the lock-delay at this many seconds.
 MAX_LOCK_DELAY = 60.0
 
@@ -198,7 +204,7 @@ class Settings:
         10.0, 0.0, 3600.0, "bound of shutting down, all steps together"
     )
     isolation: str = _choice(
-        ("stop", "keep", "takeover"),
+        ISOLATIONS,
         "what becomes of work while Consul is out of reach: it stops; it goes on; "
         "and that of lost members runs here too",
     )
@@ -215,7 +221,7 @@ class Settings:
         30.0, 0.1, 3600.0, "time for stop_work, before the item is killed"
     )
     stuck_work: str = _choice(
-        ("report", "exit"),
+        STUCK_WORK,
         "what is done about work that does not stop before the lease is over",
     )
     concurrent_work: int = _count(

@@ -1,0 +1,666 @@
+"""
+Tests for emergencies: when one comes, what goes on in it, and what ends it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from structlog.testing import capture_logs
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from voltha_coord.emergency import (
+    FIRST_CHANCE_SECONDS,
+    REFUSED_SECONDS,
+    Emergency,
+)
+from voltha_coord.lease import Lease, LeaseEnd
+from voltha_coord.planning.takeover import Takeover
+from voltha_coord.settings import Settings
+
+SILENCE = (LeaseEnd.CHECK, LeaseEnd.RENEWAL)
+
+
+class EmergencyTestCase(SynchronousTestCase):
+    """
+    Has an emergency that listens to nobody but the test.
+
+    :ivar states: how it stood whenever it said that it had changed: whether it
+        is an emergency, whether work goes on, and what runs beside it.
+    """
+
+    isolation = "keep"
+    emergency_timeout = 10.0
+    node_recover_timeout = 120.0
+
+    def setUp(self) -> None:
+        """
+        Have a member that has just started, and has never had a lease.
+        """
+        self.logs: list[Any] = self.enterContext(capture_logs())
+        self.clock = Clock()
+        self.clock.advance(1000.0)
+        self.lease: Lease | None = None
+        self.connected = True
+        self.planned: Takeover | Exception | None = Takeover({"x": b"1"}, {}, 3.0)
+        self.states: list[Any] = []
+        self.emergency = Emergency(
+            self.clock,
+            Settings(
+                isolation=self.isolation,
+                emergency_timeout=self.emergency_timeout,
+                node_recover_timeout=self.node_recover_timeout,
+            ),
+            lease=lambda: self.lease,
+            connected=lambda: self.connected,
+            here=lambda: {"own-1", "own-0"},
+            plan=self.plan,
+            changed=self.changed,
+            log=self.logger(),
+        )
+
+    def logger(self) -> Any:
+        """
+        Give a logger whose events are captured.
+        """
+        return structlog.get_logger()
+
+    def plan(self) -> Takeover | None:
+        """
+        Plan as the test says.
+        """
+        if isinstance(self.planned, Exception):
+            raise self.planned
+        return self.planned
+
+    @property
+    def state(self) -> tuple[bool, bool, list[str]]:
+        """
+        How it stands.
+        """
+        one = self.emergency
+        return one.active, one.work_goes_on, sorted(one.extra)
+
+    def changed(self) -> None:
+        """
+        Note how it stands.
+        """
+        self.states.append(self.state)
+
+    def begin_lease(self) -> None:
+        """
+        Let a lease begin.
+        """
+        self.lease = Lease(
+            self.clock.seconds,
+            "session",
+            session_ttl=86400.0,
+            renewed=self.clock.seconds(),
+        )
+        self.emergency.lease_changed()
+
+    def end_lease(self, reason: LeaseEnd) -> None:
+        """
+        Let it end.
+        """
+        assert self.lease is not None
+        self.lease.end(reason)
+        self.emergency.lease_changed()
+
+    def fall_silent(self) -> None:
+        """
+        Let Consul answer no more.
+        """
+        self.connected = False
+        self.emergency.connection_changed()
+
+    def answer(self) -> None:
+        """
+        Let Consul answer again.
+        """
+        self.connected = True
+        self.emergency.connection_changed()
+
+    def cut_off(self, reason: LeaseEnd = LeaseEnd.CHECK) -> None:
+        """
+        Let a lease begin and end, Consul being silent.
+        """
+        self.begin_lease()
+        self.fall_silent()
+        self.end_lease(reason)
+
+    def wait(self, seconds: float) -> None:
+        """
+        Let time pass without anybody sleeping.
+        """
+        self.clock.pump([0.125] * round(seconds * 8))
+
+    def logged(self, event: str) -> list[Any]:
+        """
+        Give what was logged under that name.
+        """
+        return [one for one in self.logs if one["event"] == event]
+
+    def assert_idle(self) -> None:
+        """
+        Check that nothing is to come.
+        """
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+class KeepTests(EmergencyTestCase):
+    """
+    With ``keep``; Note [How an emergency comes and goes].
+    """
+
+    def test_begins(self) -> None:
+        """
+        It begins ``emergency_timeout`` after silence has ended the lease; work
+        goes on from that moment on.
+        """
+        for reason in SILENCE:
+            self.setUp()
+            self.cut_off(reason)
+            self.assertEqual(self.state, (False, True, []))
+
+            self.wait(9.875)
+            self.assertEqual(self.state, (False, True, []))
+            self.wait(0.125)
+
+            self.assertEqual(self.state, (True, True, []))
+            self.assertEqual(self.states, [(False, True, []), (True, True, [])])
+
+    def test_said(self) -> None:
+        """
+        An operator is told what goes on, what follows, and what to do; and when
+        it is over, how long it was (field report 81).
+        """
+        self.cut_off()
+        self.wait(12)
+        (entered,) = self.logged("emergency-entered")
+        self.begin_lease()
+        (left,) = self.logged("emergency-left")
+
+        self.assertEqual(entered["log_level"], "critical")
+        self.assertEqual((entered["items"], entered["some"]), (2, ["own-0", "own-1"]))
+        self.assertEqual(
+            (entered["isolation"], entered["cut_off_seconds"]), ("keep", 10.0)
+        )
+        self.assertIn("may run them too", entered["effect"])
+        self.assertIn("restore the way to Consul", entered["action"])
+        self.assertNotIn("takes_over_in", entered)
+        self.assertEqual((left["reason"], left["seconds"]), ("contact", 2.0))
+
+    def test_contact(self) -> None:
+        """
+        A new lease ends it at once.
+        """
+        self.cut_off()
+        self.wait(30)
+
+        self.begin_lease()
+
+        self.assertEqual(self.state, (False, False, []))
+        self.assertEqual(self.states[-1], (False, False, []))
+        self.assert_idle()
+
+    def test_contact_in_time(self) -> None:
+        """
+        An outage that is over in time was none, and nothing is said of it.
+        """
+        self.cut_off()
+        self.wait(9)
+
+        self.begin_lease()
+        self.wait(60)
+
+        self.assertEqual(self.state, (False, False, []))
+        self.assertEqual(self.logs, [])
+
+    def test_again(self) -> None:
+        """
+        After contact that did not last, it is an emergency again, no sooner
+        than the first time.
+        """
+        self.cut_off()
+        self.wait(15)
+        self.answer()
+        self.begin_lease()
+        self.wait(1)
+
+        self.fall_silent()
+        self.end_lease(LeaseEnd.CHECK)
+        self.wait(9.75)
+        self.assertFalse(self.emergency.active)
+        self.wait(0.25)
+
+        self.assertTrue(self.emergency.active)
+        self.assertEqual(len(self.logged("emergency-entered")), 2)
+
+    def test_never_at_start(self) -> None:
+        """
+        A process that never had a lease has nothing to keep.
+        """
+        self.fall_silent()
+        self.emergency.lease_changed()
+        self.wait(3600)
+
+        self.assertEqual((self.state, self.states), ((False, False, []), []))
+
+    def test_told_twice(self) -> None:
+        """
+        The end of one lease counts once, whatever is told of it again.
+        """
+        self.cut_off()
+        self.wait(9)
+        self.emergency.lease_changed()
+        self.emergency.connection_changed()
+
+        self.wait(1)
+
+        self.assertTrue(self.emergency.active)
+        self.assertEqual(len(self.states), 2)
+
+    def test_lease_about_to_end(self) -> None:
+        """
+        A lease that is about to end, or is extended, changes nothing.
+        """
+        self.begin_lease()
+        self.emergency.lease_changed()
+        self.fall_silent()
+        self.emergency.lease_changed()
+
+        self.assertEqual(self.states, [])
+        self.assert_idle()
+
+    def test_session_gone(self) -> None:
+        """
+        Where Consul itself says that the session is gone, and answers, there is
+        no emergency: the others know it too.
+        """
+        self.begin_lease()
+
+        self.end_lease(LeaseEnd.SESSION)
+        self.wait(3600)
+
+        self.assertEqual((self.state, self.states[:-1]), ((False, False, []), []))
+        self.assertEqual(self.logs, [])
+
+    def test_session_gone_and_silence(self) -> None:
+        """
+        Where it falls silent after that, this member is cut off from then on.
+        """
+        self.begin_lease()
+        self.end_lease(LeaseEnd.SESSION)
+        self.wait(5)
+
+        self.fall_silent()
+        self.assertEqual(self.state, (False, True, []))
+        self.wait(9.875)
+        self.assertFalse(self.emergency.active)
+        self.wait(0.125)
+
+        self.assertTrue(self.emergency.active)
+
+    def test_session_gone_in_silence(self) -> None:
+        """
+        A session that is gone while Consul does not answer is silence as well.
+        """
+        self.cut_off(LeaseEnd.SESSION)
+        self.wait(10)
+
+        self.assertTrue(self.emergency.active)
+
+    def test_connected(self) -> None:
+        """
+        While Consul answers there is no emergency yet: contact is next, or a
+        refusal.  Silence in its place is one, if it is time.
+        """
+        self.cut_off()
+        self.wait(8)
+        self.answer()
+        self.wait(2.5)
+        self.assertEqual(self.state, (False, True, []))
+
+        self.fall_silent()
+
+        self.assertEqual(self.state, (True, True, []))
+
+    def test_refused(self) -> None:
+        """
+        A Consul that answers all the while and gives no session refuses it: what
+        went on stops, the emergency is over, and there is no other before the
+        next lease.
+        """
+        self.cut_off()
+        self.wait(20)
+        self.answer()
+        self.wait(REFUSED_SECONDS - 0.125)
+        self.assertEqual(self.state, (True, True, []))
+
+        self.wait(0.125)
+
+        self.assertEqual(self.state, (False, False, []))
+        self.assertEqual(self.states[-1], self.state)
+        self.assertEqual(self.logged("emergency-left")[0]["reason"], "session-refused")
+        self.assertEqual(len(self.logged("isolation-refused")), 1)
+        self.fall_silent()
+        self.wait(3600)
+        self.assertEqual(self.state, (False, False, []))
+
+    def test_refused_before(self) -> None:
+        """
+        So it is where the refusal comes before the emergency.
+        """
+        self.begin_lease()
+        self.end_lease(LeaseEnd.CHECK)
+
+        self.wait(REFUSED_SECONDS)
+
+        self.assertEqual(self.states, [(False, True, []), (False, False, [])])
+        self.assertEqual([one["event"] for one in self.logs], ["isolation-refused"])
+
+    def test_refused_and_heard(self) -> None:
+        """
+        After a refusal the next lease, and its end, count as ever.
+        """
+        self.begin_lease()
+        self.end_lease(LeaseEnd.CHECK)
+        self.wait(REFUSED_SECONDS)
+
+        self.cut_off()
+        self.wait(10)
+
+        self.assertTrue(self.emergency.active)
+
+    def test_no_refusal(self) -> None:
+        """
+        Answers between which there is silence are no refusal.
+        """
+        self.cut_off()
+        for _ in range(5):
+            self.answer()
+            self.wait(REFUSED_SECONDS - 1)
+            self.fall_silent()
+            self.wait(2)
+
+        self.assertEqual(self.state, (True, True, []))
+
+    def test_slept(self) -> None:
+        """
+        A timer that fires late proves nothing: Consul may be there, and is asked
+        first; Note [A process that slept].
+        """
+        self.cut_off()
+        self.clock.advance(500)
+        self.assertFalse(self.emergency.active)
+
+        self.clock.advance(FIRST_CHANCE_SECONDS)
+
+        self.assertTrue(self.emergency.active)
+
+    def test_described(self) -> None:
+        """
+        A status page shows how long it has lasted, and nothing without one.
+        """
+        self.assertIsNone(self.emergency.describe())
+        self.cut_off()
+        self.assertIsNone(self.emergency.describe())
+        self.wait(10)
+        self.wait(2.5)
+
+        self.assertEqual(
+            self.emergency.describe(),
+            {
+                "isolation": "keep",
+                "since_seconds": 2.5,
+                "cut_off_seconds": 12.5,
+                "takes_over_in": None,
+                "extra": [],
+            },
+        )
+
+    def test_takes_nothing_over(self) -> None:
+        """
+        However long it lasts, the work of others is left alone.
+        """
+        self.cut_off()
+        self.wait(1200)
+
+        self.assertEqual(self.state, (True, True, []))
+
+    def test_stopped(self) -> None:
+        """
+        Shutting down ends it, and begins none any more.
+        """
+        for seconds in (0, 10):
+            self.setUp()
+            self.cut_off()
+            self.wait(seconds)
+
+            self.emergency.stop()
+            self.emergency.stop()
+            self.assertEqual(self.states[-1], (False, False, []))
+            self.end_lease(LeaseEnd.RELEASED)
+            self.begin_lease()
+            self.end_lease(LeaseEnd.CHECK)
+            self.answer()
+            self.fall_silent()
+
+            self.assertEqual(self.state, (False, False, []))
+            self.assert_idle()
+        self.assertEqual(self.logged("emergency-left")[0]["reason"], "shutting-down")
+
+    def test_stopped_before(self) -> None:
+        """
+        Where there is none, stopping says nothing.
+        """
+        self.begin_lease()
+
+        self.emergency.stop()
+
+        self.assertEqual((self.states, self.logs), ([], []))
+
+
+class AtOnceTests(EmergencyTestCase):
+    """
+    With an ``emergency_timeout`` of 0.
+    """
+
+    emergency_timeout = 0.0
+
+    def test_at_once(self) -> None:
+        """
+        Silence is an emergency at once.
+        """
+        self.cut_off()
+        self.clock.advance(0)
+
+        self.assertTrue(self.emergency.active)
+
+
+class StopTests(EmergencyTestCase):
+    """
+    With ``stop``.
+    """
+
+    isolation = "stop"
+
+    def test_never(self) -> None:
+        """
+        There is no emergency, and no work goes on.
+        """
+        self.cut_off()
+        self.wait(3600)
+        self.answer()
+        self.fall_silent()
+        self.begin_lease()
+        self.end_lease(LeaseEnd.RENEWAL)
+        self.wait(3600)
+
+        self.assertEqual((self.state, self.states), ((False, False, []), []))
+        self.assertEqual(self.logs, [])
+
+
+class TakeoverTests(EmergencyTestCase):
+    """
+    With ``takeover``.
+    """
+
+    isolation = "takeover"
+
+    def enter(self) -> None:
+        """
+        Enter an emergency.
+        """
+        self.cut_off()
+        self.wait(10)
+
+    def test_takes_over(self) -> None:
+        """
+        The work of the others begins here ``node_recover_timeout`` after the
+        lease ended, and not before.
+        """
+        self.enter()
+        self.assertEqual(self.emergency.describe()["takes_over_in"], 110.0)  # type: ignore[index]  # an emergency
+        self.wait(109.875)
+        self.assertEqual(self.state, (True, True, []))
+
+        self.wait(0.125)
+
+        self.assertEqual(self.state, (True, True, ["x"]))
+        self.assertEqual(self.emergency.extra, {"x": b"1"})
+        self.assertEqual(self.states[-1], self.state)
+        described = self.emergency.describe()
+        assert described is not None
+        self.assertEqual(described["takes_over_in"], None)
+        self.assertEqual(described["extra"], ["x"])
+
+    def test_said(self) -> None:
+        """
+        An operator is told when it will be, what was taken over, what was not
+        and why, and how often such items may run.
+        """
+        self.planned = Takeover({"x": b"", "y": b""}, {"z": "no room"}, 12.5)
+        self.enter()
+        self.wait(110)
+
+        (entered,) = self.logged("emergency-entered")
+        (over,) = self.logged("work-taken-over")
+        self.assertEqual(entered["takes_over_in"], 110.0)
+        self.assertIn("other members run here as well", entered["effect"])
+        self.assertEqual((over["items"], over["some"]), (2, ["x", "y"]))
+        self.assertEqual((over["left_out"], over["reasons"]), (1, ["no room"]))
+        self.assertEqual(over["known_seconds_ago"], 12.5)
+        self.assertIn("once on each of them", over["effect"])
+
+    def test_contact(self) -> None:
+        """
+        Contact ends all of it at once.
+        """
+        self.enter()
+        self.wait(110)
+
+        self.begin_lease()
+
+        self.assertEqual(self.state, (False, False, []))
+        self.assertEqual(self.states[-1], self.state)
+        self.assertEqual(self.logged("emergency-left")[0]["extra"], 1)
+
+    def test_contact_before(self) -> None:
+        """
+        Nothing is taken over after contact.
+        """
+        self.enter()
+        self.wait(100)
+        self.begin_lease()
+        self.wait(100)
+
+        self.assertEqual(self.state, (False, False, []))
+        self.assert_idle()
+
+    def test_refused(self) -> None:
+        """
+        A refusal ends all of it as well.
+        """
+        self.enter()
+        self.wait(110)
+        self.answer()
+        self.wait(REFUSED_SECONDS)
+
+        self.assertEqual(self.state, (False, False, []))
+
+    def test_not_while_consul_answers(self) -> None:
+        """
+        Nothing is taken over while Consul answers; once it is silent again, soon.
+        """
+        self.enter()
+        self.wait(105)
+        self.answer()
+        self.wait(5)
+        self.assertEqual(self.state, (True, True, []))
+
+        self.fall_silent()
+        self.wait(FIRST_CHANCE_SECONDS)
+
+        self.assertEqual(self.state, (True, True, ["x"]))
+
+    def test_slept(self) -> None:
+        """
+        Nor is anything right after a long sleep; Note [A process that slept].
+        """
+        self.enter()
+
+        self.clock.advance(3600)
+        self.assertEqual(self.state, (True, True, []))
+        self.clock.advance(FIRST_CHANCE_SECONDS)
+
+        self.assertEqual(self.state, (True, True, ["x"]))
+
+    def test_nothing_known(self) -> None:
+        """
+        Where nothing is known of the cluster nothing is taken over, and that is
+        said.
+        """
+        self.planned = None
+        self.enter()
+        self.wait(110)
+
+        self.assertEqual(self.state, (True, True, []))
+        self.assertEqual(len(self.logged("takeover-not-planned")), 1)
+
+    def test_planner_fails(self) -> None:
+        """
+        Nor is anything where the planner fails.
+        """
+        self.planned = ValueError("oh")
+        self.enter()
+        self.wait(110)
+
+        self.assertEqual(self.state, (True, True, []))
+        (failed,) = self.logged("takeover-not-planned")
+        self.assertEqual((failed["error"], failed["exc_info"]), ("oh", True))
+
+
+class ImpatientTests(EmergencyTestCase):
+    """
+    With a ``node_recover_timeout`` shorter than ``emergency_timeout``.
+    """
+
+    isolation = "takeover"
+    node_recover_timeout = 2.0
+
+    def test_not_before(self) -> None:
+        """
+        Nothing is taken over before it is an emergency.
+        """
+        self.cut_off()
+        self.wait(9.875)
+        self.assertEqual(self.state, (False, True, []))
+
+        self.wait(0.125)
+        self.clock.advance(0)
+
+        self.assertEqual(self.state, (True, True, ["x"]))
