@@ -90,6 +90,10 @@ class IPlanner(Interface):
 class ILeaderPlugin(Interface):
     """
     A way to lead, found by ``twisted.plugin.getPlugins`` and chosen by name.
+
+    It may have an ``emergency_planner``: called without arguments, gives the
+    :class:`IPlanner` for a member that is cut off and takes over what others
+    ran (``Settings.isolation`` ``takeover``).  The balanced one plans without.
     """
 
     name = Attribute(
