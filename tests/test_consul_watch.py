@@ -221,6 +221,35 @@ class WatchTests(SynchronousTestCase):
         self.answer(Reading(7))
         self.assertEqual(self.recoveries, 1)
 
+    def test_back_off_on_another_clock(self) -> None:
+        """
+        Back-offs are waited out by the timers that are given for that, which may
+        fire early, and nothing else is.
+        """
+        retries = Clock()
+        watch: Watch[Any] = Watch(
+            self.clock,
+            self.read,
+            self.changes.append,
+            name="k",
+            wait=WAIT,
+            random=lambda: 1.0,
+            retries=retries,
+        )
+        watch.start()
+        self.answer(ConsulUnavailable("gone"))
+        self.clock.advance(100.0)
+        self.assertEqual(len(self.reads), 1)
+
+        retries.advance(RETRY_STEPS[0])
+
+        self.assertEqual(self.reads, [(0, True), (0, True)])
+        for index in range(BURST):
+            self.answer(Reading(7 + index))
+        self.clock.advance(REFILL_SECONDS)
+        self.assertEqual(retries.getDelayedCalls(), [])
+        self.successResultOf(watch.stop())
+
     def test_counted(self) -> None:
         """
         Answers are counted, those without a change apart, and so are failures;

@@ -38,9 +38,22 @@ class LinkTests(SynchronousTestCase):
         self.leased = False
         self.told: list[Event] = []
         self.log = RecordingLog()
+        self.again = 0
         self.link = Link(
-            lambda: self.now, lambda: self.leased, self.told.append, self.log
+            lambda: self.now,
+            lambda: self.leased,
+            self.told.append,
+            self.log,
+            answers_again=self.answers_again,
         )
+
+    def answers_again(self) -> None:
+        """
+        Count, and see that all is known by then.
+        """
+        self.again += 1
+        self.assertEqual(self.link.unanswered, 0)
+        self.assertIs(self.link.connection, CONNECTED)
 
     def connect(self) -> None:
         """
@@ -142,6 +155,22 @@ class LinkTests(SynchronousTestCase):
 
         self.assertEqual(self.told, [])
         self.assertEqual(self.link.unanswered, 0)
+
+    def test_tells_when_consul_answers_again(self) -> None:
+        """
+        The first answer after an outage is told, once; the very first answer is
+        none, and an agent that answers for itself ends no outage.
+        """
+        self.connect()
+        self.assertEqual(self.again, 0)
+        self.link.ended(UNANSWERED)
+        self.link.ended(Outcome(OF_AGENT, None, 0.1))
+        self.assertEqual(self.again, 0)
+
+        self.link.ended(ANSWERED)
+        self.link.ended(ANSWERED)
+
+        self.assertEqual(self.again, 1)
 
     def test_agent_without_servers(self) -> None:
         """

@@ -38,6 +38,7 @@ from .consul.client import Consul
 from .consul.connect import connect
 from .consul.model import Reading
 from .consul.requester import Outcome, Requester
+from .consul.retries import RetryTimers
 from .consul.token import TokenSource
 from .consul.transport import ITransport
 from .election import Election
@@ -234,10 +235,16 @@ class Coordinator:
         self._last_leader: str | None = None
         self._started_at = self.wall_clock()
         self._tasks = Tasks(self.log)
-        self._retrying = Retrying(self.steady, self.random, self.log)
+        #: Waits out back-offs, which end early once Consul answers again.
+        self.retry_timers = RetryTimers(self.steady, self.random)
+        self._retrying = Retrying(self.retry_timers, self.random, self.log)
         self._listeners = Listeners(self.log)
         self.link = Link(
-            self.steady.seconds, self._leased, self._listeners.tell, self.log
+            self.steady.seconds,
+            self._leased,
+            self._listeners.tell,
+            self.log,
+            answers_again=self.retry_timers.hasten,
         )
         self._leader_waiters: Waiters[str] = Waiters()
         self._ready_waiters: Waiters[None] = Waiters()
@@ -267,6 +274,7 @@ class Coordinator:
         Make the parts, each with what it needs and nothing else.
         """
         shared: dict[str, Any] = {"random": self.random, "log": self.log}
+        waiting: dict[str, Any] = {"retries": self.retry_timers, **shared}
         self.session = SessionKeeper(
             self.steady,
             self.api,
@@ -281,7 +289,7 @@ class Coordinator:
             session_name=f"voltha-coord {self.instance_id}",
             held_keys=(self.keys.leader, self.membership_record_key),
             changed=self._lease_changed,
-            **shared,
+            **waiting,
         )
         self.succession = Succession(
             self.steady.seconds, self.api, self.settings.session_ttl
@@ -295,7 +303,7 @@ class Coordinator:
             value=self._member_record,
             changed=self._membership_changed,
             tally=self.tally.watch("member"),
-            **shared,
+            **waiting,
         )
         self._election = Election(
             self.steady,
@@ -311,7 +319,7 @@ class Coordinator:
             deposed=self._deposed,
             leader_changed=self._leader_known,
             tally=self.tally.watch("leader"),
-            **shared,
+            **waiting,
         )
         self.view = MembersView(
             self.steady,
@@ -321,6 +329,7 @@ class Coordinator:
             tell=self._listeners.tell,
             random=self.random,
             tally=self.tally.watch("members-view"),
+            retries=self.retry_timers,
         )
         self._leading = Leading(
             self.steady,

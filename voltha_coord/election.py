@@ -105,6 +105,7 @@ class Election:
     :param leader_changed: called with the instance id of who holds the leader
         key now; ``None`` for nobody.
     :param tally: counts what the watch of the leader key comes to.
+    :param retries: waits out the back-offs; by default the reactor.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Election:
         leader_changed: Callable[[str | None], None],
         random: Callable[[], float],
         tally: WatchTally | None = None,
+        retries: IReactorTime | None = None,
         log: Any = None,
     ) -> None:
         self._reactor = reactor
@@ -149,7 +151,7 @@ class Election:
             log=self._log,
         )
         self._tasks = Tasks(self._log)
-        self._wake = Wake(reactor)
+        self._wake = Wake(reactor if retries is None else retries)
         self._watch = Watch(
             reactor,
             self._read,
@@ -158,6 +160,7 @@ class Election:
             wait=settings.watch_wait,
             random=random,
             tally=tally,
+            retries=retries,
             log=self._log,
         )
         self._delayed = Backoff(random, LOCK_DELAY_STEPS)

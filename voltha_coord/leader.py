@@ -121,6 +121,7 @@ class Leader:
         self._term = term
         self._planner = BalancedPlanner() if planner is None else planner
         self._reactor = coordinator.steady
+        self._retries = coordinator.retry_timers
         self._api = coordinator.api
         self._keys = coordinator.keys
         self._settings = coordinator.settings
@@ -135,7 +136,6 @@ class Leader:
         self._soak = math.inf
         self._latest = math.inf
         self._due = math.inf
-        self._not_before = 0.0
         self._consistent_at = -math.inf
         self._waiting: tuple[OwnerRecord, ...] = ()
         self._said: dict[str, object] = {}
@@ -209,6 +209,7 @@ class Leader:
             wait=self._settings.watch_wait,
             random=self._random,
             tally=self._watch_tally(name),
+            retries=self._retries,
             log=self._log,
         )
 
@@ -306,7 +307,7 @@ class Leader:
                 self._log.warning(
                     "first-look-failed", retry_in=round(seconds, 3), error=str(error)
                 )
-                yield sleep(self._reactor, seconds)
+                yield sleep(self._retries, seconds)
             else:
                 return look
 
@@ -335,9 +336,9 @@ class Leader:
                 seconds = backoff.next()
                 self._tally.failed()
                 self._say_failed(error, seconds, loud=backoff.grew)
-                self._not_before = self._reactor.seconds() + seconds
-                # Whatever changes meanwhile, it is not made later than this.
-                self._due = self._latest = self._not_before
+                yield sleep(self._retries, seconds)
+                # Whatever has changed meanwhile, it is not made later than now.
+                self._due = self._latest = self._reactor.seconds()
 
     def _denied_for_long(self) -> bool:
         """
@@ -370,7 +371,7 @@ class Leader:
         """
         now = self._reactor.seconds()
         resync = self._consistent_at + self._settings.resync_interval
-        due = max(min(self._due, resync), self._not_before)
+        due = min(self._due, resync)
         if now >= due:
             yield self._pass(consistent=now >= resync)
             return True

@@ -23,6 +23,7 @@ class Link:
     :param now: the lease clock, in seconds.
     :param leased: whether there is a lease to act on.
     :param tell: told of :class:`~.events.ConnectionChanged`.
+    :param answers_again: called when Consul answers after it had not.
     """
 
     def __init__(
@@ -31,11 +32,13 @@ class Link:
         leased: Callable[[], bool],
         tell: Callable[[Event], None],
         log: Any,
+        answers_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._now = now
         self._leased = leased
         self._tell = tell
         self._log = log
+        self._answers_again = answers_again
         self._answered_at: float | None = None
         self.connection = Connection.SUSPENDED
         self.unanswered = 0
@@ -64,11 +67,13 @@ class Link:
         self._answered_at = self._now()
         if outcome.request.of_agent and self.unanswered:
             return
-        if self.unanswered:
+        missed, self.unanswered = self.unanswered, 0
+        if missed:
             self.reconnects += 1
-            self._log.info("reconnected-to-consul", after_retries=self.unanswered)
-        self.unanswered = 0
+            self._log.info("reconnected-to-consul", after_retries=missed)
         self._become(Connection.CONNECTED)
+        if missed:
+            self._answers_again()
 
     def lease_changed(self) -> None:
         """

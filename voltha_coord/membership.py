@@ -48,6 +48,7 @@ class MemberKeeper:
     :param key: the member key.
     :param changed: called whenever :attr:`joined` changed.
     :param tally: counts what the watch of the record comes to.
+    :param retries: waits out the back-offs; by default the reactor.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class MemberKeeper:
         changed: Callable[[], None],
         random: Callable[[], float],
         tally: WatchTally | None = None,
+        retries: IReactorTime | None = None,
         log: Any = None,
     ) -> None:
         self._reactor = reactor
@@ -73,7 +75,7 @@ class MemberKeeper:
         self._random = random
         self._log = structlog.get_logger(__name__) if log is None else log
         self._tasks = Tasks(self._log)
-        self._wake = Wake(reactor)
+        self._wake = Wake(reactor if retries is None else retries)
         self._watch: Watch[Reading] = Watch(
             reactor,
             self._read,
@@ -82,6 +84,7 @@ class MemberKeeper:
             wait=settings.watch_wait,
             random=random,
             tally=tally,
+            retries=retries,
             log=self._log,
         )
         self._entry: Entry | None = None

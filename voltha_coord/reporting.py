@@ -46,9 +46,10 @@ class StatusWriter:
         instance_id: str,
         collect: Callable[[], StatusReport],
         random: Callable[[], float],
+        retries: IReactorTime | None = None,
         log: Any = None,
     ) -> None:
-        self._reactor = reactor
+        self._retries = reactor if retries is None else retries
         self._api = api
         self._keys = keys
         self._session = session
@@ -103,7 +104,7 @@ class StatusWriter:
                 self._written = None
                 self._wake.set()
                 self._say(error, pause)
-            yield sleep(self._reactor, pause)
+            yield sleep(self._retries, pause)
 
     def _say(self, error: Exception, pause: float) -> None:
         if isinstance(error, TransactionRefused):

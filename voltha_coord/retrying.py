@@ -20,12 +20,14 @@ from .errors import ConsulError, ShutDownError
 class Retrying:
     """
     Retries with the original coordinator's steps, a back-off for each call.
+
+    :param retries: waits the back-offs out.
     """
 
     def __init__(
-        self, reactor: IReactorTime, random: Callable[[], float], log: Any
+        self, retries: IReactorTime, random: Callable[[], float], log: Any
     ) -> None:
-        self._reactor = reactor
+        self._retries = retries
         self._random = random
         self._log = log
         self._tasks = Tasks(log)
@@ -69,7 +71,7 @@ class Retrying:
                 seconds = backoff.next()
                 log = self._log.error if backoff.grew else self._log.debug
                 log("consul-not-up", retry_in=round(seconds, 3), error=str(error))
-                yield sleep(self._reactor, seconds)
+                yield sleep(self._retries, seconds)
             else:
                 return result
 

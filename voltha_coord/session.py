@@ -68,6 +68,11 @@ SYNC_SECONDS = 10.0
 #: An outage that lasts is said again every so many seconds.
 SAY_AGAIN = 60.0
 
+#: Steps between two attempts to make a session, in seconds.  No work runs
+#: meanwhile, so they stay short: what asks is a few requests to an agent that is
+#: most often on this machine.
+ESTABLISH_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0)
+
 #: Why a session was lost, where no :class:`CheckEnd` or :class:`LeaseEnd` says.
 RENEWAL_REFUSED = "renewal-answered-404"
 SESSION_GONE = CheckEnd.SESSION_GONE.value
@@ -105,6 +110,7 @@ class SessionKeeper:
     :param changed: called whenever the lease began, is about to end, was
         extended after that, or ended.
     :param random: for jitter, in [0, 1).
+    :param retries: waits out the back-offs; by default the reactor.
     """
 
     def __init__(
@@ -118,6 +124,7 @@ class SessionKeeper:
         held_keys: tuple[str, ...],
         changed: Callable[[], None],
         random: Callable[[], float],
+        retries: IReactorTime | None = None,
         log: Any = None,
     ) -> None:
         self._reactor = reactor
@@ -127,6 +134,7 @@ class SessionKeeper:
         self._session_name = session_name
         self._held_keys = held_keys
         self._random = random
+        self._retries = reactor if retries is None else retries
         self._log = structlog.get_logger(__name__) if log is None else log
         self._tasks = Tasks(self._log)
         self._requests = Tasks(self._log)
@@ -168,11 +176,11 @@ class SessionKeeper:
         return self._leasing.lease
 
     @property
-    def leases_ended(self) -> Reasons:
+    def leasing(self) -> Leasing:
         """
-        How many leases are over, by reason.
+        The leases so far, for what was counted of them.
         """
-        return self._leasing.ended
+        return self._leasing
 
     @property
     def liveness(self) -> str:
@@ -240,7 +248,7 @@ class SessionKeeper:
 
     @inlineCallbacks
     def _run(self) -> Steps[None]:
-        backoff = Backoff(self._random)
+        backoff = Backoff(self._random, ESTABLISH_STEPS)
         pause = 0.0
         while True:
             began = self._reactor.seconds()
@@ -266,7 +274,9 @@ class SessionKeeper:
         """
         Make a session, however long it takes.
         """
-        backoff = Backoff(self._random)
+        away = Backoff(self._random, ESTABLISH_STEPS)
+        # Whoever answers has said what is wrong: that has time.
+        refused = Backoff(self._random)
         while True:
             try:
                 yield self._have_check()
@@ -275,15 +285,15 @@ class SessionKeeper:
                 # The catalog hears of a new check a little later.
                 self._untold = isinstance(error, NodeMissing) or self._overdue()
                 yield self._back_off(
-                    backoff, "session-not-created", error, SYNC_PATIENCE
+                    refused, "session-not-created", error, SYNC_PATIENCE
                 )
             except ConsulUnavailable as error:
-                yield self._back_off(backoff, "consul-not-up", error)
+                yield self._back_off(away, "consul-not-up", error)
             except InvalidSessionTTL as error:
                 if not self._raise_ttl(error):
-                    yield self._back_off(backoff, "session-refused", error)
+                    yield self._back_off(refused, "session-refused", error)
             except ConsulError as error:
-                yield self._back_off(backoff, "session-refused", error)
+                yield self._back_off(refused, "session-refused", error)
             else:
                 return
 
@@ -443,7 +453,7 @@ class SessionKeeper:
         is destroyed when there is another.
         """
         self.session_id = None
-        backoff = Backoff(self._random)
+        backoff = Backoff(self._random, ESTABLISH_STEPS)
         until = self._reactor.seconds() + CONSUL_TTL_MULTIPLIER * self._session_ttl
         steps: list[Callable[[], Deferred[Any]]] = [
             *(partial(release, self._api, key, session) for key in self._held_keys),
@@ -490,7 +500,7 @@ class SessionKeeper:
             self._said_at = now
         log = self._log.error if loud else self._log.debug
         log(event, retry_in=round(seconds, 3), error=str(error))
-        return sleep(self._reactor, seconds)
+        return sleep(self._retries, seconds)
 
     def _raise_ttl(self, error: InvalidSessionTTL) -> bool:
         """

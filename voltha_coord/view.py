@@ -32,6 +32,7 @@ class MembersView:
 
     :param tell: told of :class:`~.events.MembersChanged` once followed.
     :param tally: counts what the watch comes to.
+    :param retries: waits out the back-offs; by default the reactor.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class MembersView:
         tell: Callable[[Event], None],
         random: Callable[[], float],
         tally: WatchTally | None = None,
+        retries: IReactorTime | None = None,
     ) -> None:
         self._reactor = reactor
         self._api = api
@@ -57,6 +59,7 @@ class MembersView:
             wait=settings.watch_wait,
             random=random,
             tally=tally,
+            retries=retries,
         )
         self._following = False
         self._known: frozenset[str] | None = None

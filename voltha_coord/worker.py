@@ -98,7 +98,7 @@ class Worker:
         self._prefix = self._keys.assignments_of(instance_id)
         self._ownership = Ownership(self._api, self._keys, instance_id)
         self._tasks = Tasks(self._log)
-        self._wake = Wake(self._reactor)
+        self._wake = Wake(coordinator.retry_timers)
         self._soaking = Timer(self._reactor, self._update_assignments)
         self._watch: Watch[Reading] = Watch(
             self._reactor,
@@ -108,6 +108,7 @@ class Worker:
             wait=self._settings.watch_wait,
             random=self._random,
             tally=coordinator.tally.watch("assignments"),
+            retries=coordinator.retry_timers,
             log=self._log,
         )
         self._running = RunningItems(
@@ -128,6 +129,7 @@ class Worker:
             instance_id=instance_id,
             collect=self._running.collect,
             random=self._random,
+            retries=coordinator.retry_timers,
             log=self._log,
         )
         self._candidate: dict[str, int] | None = None

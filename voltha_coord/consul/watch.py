@@ -108,6 +108,8 @@ class Watch(Generic[_R]):
     :param burst: how many reads may follow each other at once.
     :param refill: seconds until one more may.
     :param tally: counts what it comes to; by default one of its own.
+    :param retries: waits out the back-offs; see Note [One answer ends all
+        back-offs] of :mod:`~voltha_coord.consul.retries`.
     :param log: whose fields its events have.
     """
 
@@ -126,9 +128,11 @@ class Watch(Generic[_R]):
         burst: int = BURST,
         refill: float = REFILL_SECONDS,
         tally: WatchTally | None = None,
+        retries: IReactorTime | None = None,
         log: Any = None,
     ) -> None:
         self._reactor = reactor
+        self._retries = reactor if retries is None else retries
         self._read: Callable[[int, float, bool], Deferred[_R]] = read
         self._changed: Callable[[_R], None] = changed
         self._failed = failed
@@ -230,17 +234,17 @@ class Watch(Generic[_R]):
                 self._restart_wanted = False
                 self._index = 0
             try:
-                yield from self._rest(self._bucket.delay())
+                yield from self._rest(self._reactor, self._bucket.delay())
                 pause = yield from self._once()
-                yield from self._rest(pause)
+                yield from self._rest(self._retries, pause)
             except _Interrupted:
                 continue
 
-    def _rest(self, seconds: float) -> Steps[None]:
+    def _rest(self, clock: IReactorTime, seconds: float) -> Steps[None]:
         if self._stop_wanted or self._restart_wanted:
             raise _Interrupted
         if seconds > 0:
-            yield self._awaited(deferLater(self._reactor, seconds))
+            yield self._awaited(deferLater(clock, seconds))
 
     def _once(self) -> Steps[float]:
         """
