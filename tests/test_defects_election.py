@@ -292,7 +292,7 @@ class AncestorTests(DefectTestCase):
             self.cluster.result(member.shutdown())
             self.assertEqual(self.cluster.left_behind(member), (0, 0))
 
-        self.cluster.advance(60, step=0.1)
+        self.cluster.advance(60)
 
         self.assertEqual(list(self.cluster.consul.sessions.all()), [])
 
@@ -480,7 +480,7 @@ class ReportTests(DefectTestCase):
             token = a.lease.token
 
             self.cluster.consul.lose_leader(seconds)
-            self.cluster.advance(40, step=0.02)
+            self.cluster.advance(40)
 
             self.assertEqual(
                 (a.lease.token, self.logged("lost-leadership")), (token, [])
@@ -496,7 +496,7 @@ class ReportTests(DefectTestCase):
         watch = to(f"kv/{self.cluster.keys.leader}", "GET")
         self.cluster.network(a).loses_reply = watch
 
-        self.cluster.advance(120, step=0.05)
+        self.cluster.advance(120)
 
         self.assertEqual(a.lease.token, token)
 
@@ -575,7 +575,7 @@ class ReportTests(DefectTestCase):
         lease = a.session.lease
         assert lease is not None
 
-        self.cluster._clocks["a"].rightNow = lease.deadline + 0.001
+        self.cluster.process(a).clock.skip(lease.remaining + 0.001)
 
         self.assertEqual((a.is_leader, a.status()["is_leader"]), (False, False))
         self.assertEqual(a.role, "candidate")
@@ -730,7 +730,7 @@ class ReportTests(DefectTestCase):
         a = self.cluster.add("a", can_lead=False)
         self.cluster.until(lambda: a.is_member)
 
-        self.cluster.advance(2.5 * LEADERLESS_SECONDS, step=0.1)
+        self.cluster.advance(2.5 * LEADERLESS_SECONDS)
 
         said = [one["seconds"] for one in self.logged("no-leader")]
         self.assertEqual(len(said), 2)
@@ -753,7 +753,7 @@ class ReportTests(DefectTestCase):
             self.cluster.api.put(self.cluster.keys.term, record.encode())
         )
 
-        self.cluster.advance(310, step=0.1)
+        self.cluster.advance(310)
 
         entry = self.cluster.entry(self.cluster.keys.term)
         assert entry is not None

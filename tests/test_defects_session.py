@@ -531,7 +531,7 @@ class OriginalTests(Base):
 
         def pass_time(seconds: float) -> None:
             for _ in range(round(seconds / 0.05)):
-                self.cluster.advance(0.05, step=0.05)
+                self.cluster.advance(0.05)
                 for one, agent in agents.items():
                     most[one] = max(most[one], agent.waiting)
 

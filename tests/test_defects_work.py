@@ -474,13 +474,13 @@ class FieldReportTests(DefectCase):
         items = [f"device_group_{n:05}" for n in range(10_000)]
         for work in items:
             self.put_now(self.keys.work_item(work))
-        self.cluster.advance(15, step=0.05)
+        self.cluster.advance(15)
 
         self.assertEqual(len(self.workload("a")), 5000)
         self.assertEqual(self.workload("a") | self.workload("b"), set(items))
         self.assertEqual(self.cluster.reported("a"), self.workload("a"))
         index = self.cluster.consul.index
-        self.cluster.advance(25, step=0.05)
+        self.cluster.advance(25)
         self.assertEqual(self.cluster.consul.index, index)
 
     def test_report_121(self) -> None:

@@ -368,7 +368,7 @@ class KeyTests(ElectionTestCase):
         self.cluster.network(a).loses_request = lambda request: reads(request) and False
 
         reads.met = 0
-        self.cluster.advance(LEADERLESS_SECONDS + 2, step=0.1)
+        self.cluster.advance(LEADERLESS_SECONDS + 2)
 
         self.assertEqual(reads.met, 1)
         (said,) = self.logged("no-leader")
@@ -475,7 +475,7 @@ class LossTests(ElectionTestCase):
         token = a.lease.token
 
         self.cluster.consul.lose_leader(1.5)
-        self.cluster.advance(120, step=0.05)
+        self.cluster.advance(120)
 
         self.assertEqual(a.lease.token, token)
         self.assertEqual(self.logged("lost-leadership"), [])
@@ -644,7 +644,7 @@ class LossTests(ElectionTestCase):
         """
         self.add("a", "b", "c")
 
-        self.cluster.advance(20 * 15.0, step=0.1)
+        self.cluster.advance(20 * 15.0)
 
         self.assertEqual(len(self.logged("became-leader")), 1)
         self.assertEqual(self.logged("lost-leadership"), [])

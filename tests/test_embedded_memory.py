@@ -4,11 +4,17 @@ Tests of the transport in memory, and of what may go wrong on its way.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from voltha_coord.consul.transport import ITransport, Request, Response
+from voltha_coord.embedded.memory import MemoryTransport, Way
+from voltha_coord.embedded.state import ConsulState
+from voltha_coord.embedded.timeline import Timeline
 from voltha_coord.errors import ConsulUnavailable, RequestTimedOut
 
 from .support.consul_on_clock import Embedded
@@ -16,6 +22,10 @@ from .support.consul_on_clock import Embedded
 _WRITE = Request("PUT", "/v1/kv/a", body=b"v", deadline=5.0)
 _READ = Request("GET", "/v1/kv/a", deadline=5.0)
 _WATCH = Request("GET", "/v1/kv/a", (("index", "1000"),), deadline=400.0)
+
+
+def _give(what: Any, request: Request) -> Any:
+    return what
 
 
 class MemoryTransportTests(SynchronousTestCase):
@@ -225,8 +235,53 @@ class NetworkTests(SynchronousTestCase):
         self.assertNoResult(result)
         self.assertTrue(self._written())
         self.network.heal()
+        self.clock.advance(0)
 
         self.successResultOf(result)
+
+    def test_parted_one_way(self) -> None:
+        """
+        Where only one way is shut, requests arrive and answers do not, or the
+        other way round.
+        """
+        self.network.partition(Way.HOME)
+        no_answer = self._request(_WRITE)
+        self.assertTrue(self._written())
+        self.assertNoResult(no_answer)
+        self.network.heal()
+        self.clock.advance(0)
+        self.successResultOf(no_answer)
+
+        self.network.reply_latency = lambda request: 1.0
+        answer = self._request(_READ)
+        self.network.partition(Way.OUT)
+        self.clock.advance(1)
+        self.successResultOf(answer)
+        self.assertNoResult(self._request(_READ))
+
+    def test_instead(self) -> None:
+        """
+        Somebody in between may answer in Consul's place: it is not done.
+        """
+        self.network.instead = lambda request: Response(503, {}, b"busy")
+        result = self._request(_WRITE)
+
+        self.assertEqual(self.successResultOf(result).status, 503)
+        self.assertFalse(self._written())
+
+    def test_garbled(self) -> None:
+        """
+        The answer may be replaced on its way, by an error too: it is done.
+        """
+        for found in (Response(500, {}, b""), ConsulUnavailable("reset")):
+            self.network.garbled = partial(_give, found)
+            result = self._request(_WRITE)
+
+            if isinstance(found, Response):
+                self.assertEqual(self.successResultOf(result), found)
+            else:
+                self.failureResultOf(result, ConsulUnavailable)
+            self.assertTrue(self._written())
 
     def test_given_up_request_is_withdrawn(self) -> None:
         """
@@ -272,3 +327,59 @@ class NetworkTests(SynchronousTestCase):
 
         self.assertEqual(self.consul.agent.waiting, 0)
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+class ProcessTests(SynchronousTestCase):
+    """
+    Requests of a process that stands still, or is gone.
+    """
+
+    def setUp(self) -> None:
+        """
+        Make a Consul, and a process that asks it.
+        """
+        self.time = Timeline()
+        self.state = ConsulState(self.time)
+        self.process = self.time.process()
+        self.agent = self.state.agent()
+        self.transport = MemoryTransport(self.agent, self.process)
+        self.network = self.transport.network
+
+    def test_stands_still(self) -> None:
+        """
+        A request that was sent is done though its sender stands still; the
+        answer waits for it, and so does the deadline.
+        """
+        self.network.latency = self.network.reply_latency = lambda request: 1.0
+        answered, late = map(self.transport.request, (_WRITE, _WATCH))
+        self.process.pause()
+        self.time.advance(500)
+        self.assertEqual(len(self.state.kv), 1)
+        self.assertNoResult(answered)
+
+        self.process.resume(arrivals_first=True)
+        self.time.advance(0)
+
+        self.assertEqual(self.successResultOf(answered).status, 200)
+        self.assertEqual(self.successResultOf(late).body[:1], b"[")
+
+    def test_severed(self) -> None:
+        """
+        Of a process that is gone no request waits at the agent; one on its way
+        arrives only if it lands late.
+        """
+        for lands_late in (False, True):
+            self.network.latency = lambda request: 0.0
+            watch = self.transport.request(_WATCH)
+            self.time.advance(0)
+            self.network.latency = lambda request: 1.0
+            self.network.lands_late = partial(_give, lands_late)
+            write = self.transport.request(_WRITE)
+
+            self.transport.sever()
+            self.time.advance(100)
+
+            self.assertEqual((self.agent.waiting, self.transport.under_way), (0, 0))
+            self.assertEqual(len(self.state.kv), int(lands_late))
+            self.assertNoResult(watch)
+            self.assertNoResult(write)

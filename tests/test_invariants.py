@@ -130,7 +130,7 @@ class Schedule:
             for ending in [one for one in self._ends if one[0] <= now]:
                 self._ends.remove(ending)
                 ending[1]()
-            self.cluster.advance(STEP_SECONDS, STEP_SECONDS)
+            self.cluster.advance(STEP_SECONDS)
             self.check()
 
     def play(self) -> None:

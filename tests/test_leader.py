@@ -637,7 +637,7 @@ class HaltTests(LeaderCase):
         leader = self.lead()
         self.cluster.network(leader).latency = lambda request: 0.2
         self.cluster.put_work(*(f"w{n:03}" for n in range(500)))
-        self.advance(4.5)
+        self.advance(5)
         partly = len(self.cluster.assignments()["a"])
         lead = cast(Leader, leader.leader)
 

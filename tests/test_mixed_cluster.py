@@ -61,7 +61,7 @@ class MixedClusterTests(ClusterTestCase):
         """
         Let everything come to rest.
         """
-        self.cluster.advance(seconds, step=0.05)
+        self.cluster.advance(seconds)
 
     def leading_original(self, instance_id: str = "o") -> OriginalMember:
         """

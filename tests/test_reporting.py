@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
-from twisted.internet.task import Clock
 
 from tests.support.working import ClusterCase, operations
 from voltha_coord._status import CHUNK_BYTES
@@ -67,7 +66,7 @@ class StatusWriterTests(ClusterCase):
         """
         Give a writer of a member ``a``.
         """
-        clock: Clock = self.cluster.clock
+        clock = self.cluster.clock
 
         def note(request: Any) -> float:
             self.seen.append(request)

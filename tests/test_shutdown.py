@@ -331,10 +331,11 @@ class StageTests(ShutdownTestCase):
             self.cluster.advance(stage)
             self.cluster.network(a).partition()
 
-            self.assertLess(self.shut_down(a), BOUND, stage)
+            bound = a.settings.drain_timeout
+            self.assertLess(self.shut_down(a, bound), bound, stage)
 
             self.cluster.crash(a)
-            self.cluster.advance(40, step=0.1)
+            self.cluster.advance(40)
 
     def test_consul_hung_for_long(self) -> None:
         """
@@ -410,7 +411,7 @@ class StageTests(ShutdownTestCase):
         """
         a = self.lead()
         self.cluster.pause(a)
-        self.cluster.advance(30, step=0.1)
+        self.cluster.advance(30)
         self.cluster.resume(a)
 
         self.assertLess(self.shut_down(a), BOUND)
@@ -446,7 +447,7 @@ class StageTests(ShutdownTestCase):
         self.shut_down(a)
         index = self.cluster.consul.index
 
-        self.cluster.advance(60, step=0.1)
+        self.cluster.advance(60)
 
         self.assertLess(self.cluster.consul.index - index, 3)
         self.assertEqual(self.in_consul(), ([], [], []))

@@ -82,11 +82,11 @@ class StatusTests(ClusterTestCase):
         lease = a.session.lease
         assert lease is not None
         self.cluster.network(a).partition()
-        clock = self.cluster._clocks["a"]
+        clock = self.cluster.process(a).clock
 
-        clock.rightNow = lease.deadline - 0.001
+        clock.skip(lease.deadline - 0.001 - clock.seconds())
         self.assertEqual(a.status()["is_leader"], True)
-        clock.rightNow = lease.deadline
+        clock.skip(lease.deadline - clock.seconds())
         status = a.status()
 
         self.assertEqual(

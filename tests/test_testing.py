@@ -115,7 +115,7 @@ class EmbeddedClusterTests(ClusterTestCase):
             self.cluster.add("b", clock_rate=0.99),
         )
 
-        self.cluster.advance(100, step=0.1)
+        self.cluster.advance(100)
 
         self.assertAlmostEqual(fast.steady.seconds(), 101, 3)
         self.assertAlmostEqual(slow.steady.seconds(), 99, 3)
@@ -158,7 +158,7 @@ class EmbeddedClusterTests(ClusterTestCase):
         Nothing of a closed cluster goes on, and closing twice is no error.
         """
         a = self.lead()
-        clock = self.cluster._clocks["a"]
+        clock = self.cluster.process(a).clock
 
         self.cluster.close()
         self.cluster.close()

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from attrs import define
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from .consul.api import ConsulApi
@@ -31,47 +31,72 @@ from .consul.model import Entry
 from .consul.requester import Requester
 from .coordinator import Coordinator
 from .embedded.memory import MemoryTransport, Network
-from .embedded.state import ConsulState
+from .embedded.state import Agent, ConsulState
+from .embedded.timeline import ProcessClock, Timeline
 from .keys import Keys
 from .records import OwnerRecord, decode_status
 from .settings import Settings
 
-#: By how much the clock is advanced at a time, in seconds.
-STEP_SECONDS = 0.01
+#: How long a condition may go unlooked at while nothing happens, in seconds.
+LOOK_SECONDS = 0.01
 
-#: A member that is cut off has shut down after so many half seconds.
-CLOSING_STEPS = 40
+#: A member that reaches no Consul has shut down within so many seconds.
+CLOSING_SECONDS = 20.0
+
+
+@define(eq=False)
+class Process:
+    """
+    The process one member lives in.
+
+    :ivar name: the member's instance id; a second process of one id has it
+        with a prime.
+    :ivar clock: its own; it may run fast or slow, and stand still.
+    :ivar network: what lies between it and its agent, to be disturbed.
+    :ivar transport: carries its requests.
+    """
+
+    name: str
+    member: Coordinator
+    clock: ProcessClock
+    network: Network
+    transport: MemoryTransport
 
 
 class EmbeddedCluster:
     """
-    Coordinators, the embedded Consul, and the clock they all run on.
+    Coordinators, the embedded Consul, and the timeline they all live on.
 
-    :ivar clock: advance it through :meth:`advance`.
+    Time jumps from one event to the next, so that quiet hours cost nothing.
+
+    :ivar clock: the world's, and Consul's; advance it through :meth:`advance`.
     :ivar consul: the embedded Consul, with its levers.
     :ivar api: Consul's verbs, over an undisturbed network.
-    :ivar members: the Coordinators that were added and not crashed, by
-        instance id.
+    :ivar processes: those that were added and not crashed, by name.
 
     :param seed: of all randomness; the same seed gives the same history.
     :param settings: of members for whom :meth:`add` names none.
     """
 
     def __init__(self, seed: int = 0, settings: Settings | None = None) -> None:
-        self.clock = Clock()
+        self.clock = Timeline()
         self._random = Random(seed)
         self.settings = Settings() if settings is None else settings
         self.keys = Keys(self.settings.prefix)
         self.consul = ConsulState(self.clock, random=Random(seed))
-        self.members: dict[str, Coordinator] = {}
-        self._networks: dict[str, Network] = {}
-        self._clocks: dict[str, _ProcessClock] = {}
-        self._transports: dict[str, MemoryTransport] = {}
-        self._crashed: list[tuple[Coordinator, _ProcessClock]] = []
+        self.processes: dict[str, Process] = {}
+        self._crashed: list[tuple[Process, Timeline]] = []
         self._observer = MemoryTransport(self.consul.agent("observer"), self.clock)
         self.api = ConsulApi(
             Requester([self._observer], now=self.clock.seconds), command_timeout=3600
         )
+
+    @property
+    def members(self) -> dict[str, Coordinator]:
+        """
+        The Coordinators that were added and not crashed, by name.
+        """
+        return {name: process.member for name, process in self.processes.items()}
 
     def add(
         self,
@@ -79,6 +104,7 @@ class EmbeddedCluster:
         *,
         node: str | None = None,
         clock_rate: float = 1.0,
+        clock_ahead: float = 0.0,
         coordinator_class: type[Coordinator] = Coordinator,
         **kw: Any,
     ) -> Coordinator:
@@ -87,20 +113,17 @@ class EmbeddedCluster:
 
         :param node: the node of its agent; by default one of its own.
         :param clock_rate: how fast its clock runs; Consul's runs at 1.
+        :param clock_ahead: what its clock shows more than Consul's now.
         :param coordinator_class: what to make.
         :param kw: for the Coordinator's constructor.
         """
-        agent = self.consul.agent(node or f"node-of-{instance_id}")
-        clock = _ProcessClock(self.clock.seconds(), clock_rate)
-        network = Network()
         # A double of a member that runs already is another process.
         name = instance_id
-        while name in self.members:
+        while name in self.processes:
             name += "'"
-        self._networks[name] = network
-        self._clocks[name] = clock
-        transport = MemoryTransport(agent, clock, network)
-        self._transports[name] = transport
+        agent = self.consul.agent(node or f"node-of-{instance_id}")
+        clock = self.clock.process(clock_rate, self.clock.seconds() + clock_ahead)
+        transport = self._make_transport(name, agent, clock)
         kw.setdefault("settings", self.settings)
         member = coordinator_class(
             "127.0.0.1",
@@ -113,30 +136,35 @@ class EmbeddedCluster:
             registry={},
             **kw,
         )
-        self.members[name] = member
+        self.processes[name] = Process(
+            name, member, clock, transport.network, transport
+        )
         return member
+
+    def _make_transport(
+        self, name: str, agent: Agent, clock: ProcessClock
+    ) -> MemoryTransport:
+        return MemoryTransport(agent, clock)
+
+    def process(self, member: Coordinator) -> Process:
+        """
+        Give the process a member lives in.
+        """
+        return next(one for one in self.processes.values() if one.member is member)
 
     def network(self, member: Coordinator) -> Network:
         """
         Give what lies between a member and its agent, to be disturbed.
         """
-        return self._networks[self._name(member)]
+        return self.process(member).network
 
-    def _name(self, member: Coordinator) -> str:
-        return next(name for name, one in self.members.items() if one is member)
+    # Time.
 
-    def advance(self, seconds: float, step: float = STEP_SECONDS) -> None:
+    def advance(self, seconds: float) -> None:
         """
-        Let that much time pass, in small steps.
+        Let that much time pass.
         """
-        end = self.clock.seconds() + seconds
-        while self.clock.seconds() < end - 1e-9:
-            self._tick(min(step, end - self.clock.seconds()))
-
-    def _tick(self, seconds: float) -> None:
         self.clock.advance(seconds)
-        for clock in tuple(self._clocks.values()):
-            clock.pass_time(seconds)
 
     def until(self, condition: Callable[[], object], seconds: float = 30.0) -> float:
         """
@@ -145,12 +173,15 @@ class EmbeddedCluster:
         :return: how many seconds that took.
         :raises TimeoutError: when it does not come to be.
         """
-        began = self.clock.seconds()
+        clock = self.clock
+        began = clock.seconds()
         while not condition():
-            if self.clock.seconds() - began > seconds:
+            if clock.seconds() - began > seconds:
                 raise TimeoutError(f"not so within {seconds} s")
-            self._tick(STEP_SECONDS)
-        return self.clock.seconds() - began
+            clock.step(clock.seconds() + LOOK_SECONDS)
+            # What follows from it at this very instant belongs to it.
+            clock.advance(0)
+        return clock.seconds() - began
 
     def result(self, deferred: Deferred[Any], seconds: float = 10.0) -> Any:
         """
@@ -163,43 +194,50 @@ class EmbeddedCluster:
         deferred.addBoth(results.append)
         end = self.clock.seconds() + seconds
         while not results:
-            if self.clock.seconds() > end:
+            if self.clock.step(end) is None and not results:
                 raise TimeoutError(f"nothing within {seconds} s: {deferred!r}")
-            self._tick(STEP_SECONDS)
         if isinstance(results[0], Failure):
             results[0].raiseException()
         return results[0]
+
+    # What may happen to a process.
 
     def crash(self, member: Coordinator) -> None:
         """
         Let a member's process end without a word, as SIGKILL does.
         """
-        name = self._name(member)
-        self._networks.pop(name).partition()
+        process = self.processes.pop(self.process(member).name)
+        process.transport.sever()
         # Kept until the end, so that nothing of a dead process is finalized and
         # acts, or says something, in the middle of a test.
-        self._crashed.append((self.members.pop(name), self._clocks.pop(name)))
+        self._crashed.append((process, process.clock.die()))
 
     def pause(self, member: Coordinator) -> None:
         """
         Let a member's process stand still, as SIGSTOP does.
         """
-        self._clocks[self._name(member)].paused = True
+        self.process(member).clock.pause()
 
-    def resume(self, member: Coordinator) -> None:
+    def resume(self, member: Coordinator, arrivals_first: bool = False) -> None:
         """
         Let a paused process go on: everything overdue happens now.
+
+        :param arrivals_first: whether what came from Consul meanwhile is taken
+            before what timers are overdue.
         """
-        self._clocks[self._name(member)].resume()
+        self.process(member).clock.resume(arrivals_first)
+        self.advance(0)
 
     def left_behind(self, member: Coordinator) -> tuple[int, int]:
         """
         Count the timers a member has set, and the requests it has under way:
         none of either once it has shut down.
         """
-        name = self._name(member)
-        timers = self._clocks[name].getDelayedCalls()
-        return len(timers), self._transports[name].under_way
+        process = self.process(member)
+        timers = process.clock.getDelayedCalls()
+        return len(timers), process.transport.under_way
+
+    # Work, and looking at it.
 
     def put_work(self, *work_ids: str, value: bytes = b"") -> None:
         """
@@ -275,47 +313,19 @@ class EmbeddedCluster:
         The members that are not paused.
         """
         return [
-            member
-            for name, member in self.members.items()
-            if not self._clocks[name].paused
+            process.member
+            for process in self.processes.values()
+            if not process.clock.paused
         ]
 
     def close(self) -> None:
         """
         End everything.  Consul learns nothing of it.
         """
-        for member in tuple(self.members.values()):
-            self.crash(member)
+        for process in tuple(self.processes.values()):
+            self.crash(process.member)
         while self._crashed:
-            member, clock = self._crashed.pop()
-            member.shutdown()
-            clock.pump([0.5] * CLOSING_STEPS)
-
-
-class _ProcessClock(Clock):
-    """
-    The clock of one member's process, which can stand still.
-    """
-
-    def __init__(self, now: float, rate: float) -> None:
-        super().__init__()
-        self.rightNow = now
-        self._rate = rate
-        self.paused = False
-        self._missed = 0.0
-
-    def pass_time(self, seconds: float) -> None:
-        """
-        Let time pass; nothing is called while paused.
-        """
-        self._missed += seconds * self._rate
-        if not self.paused:
-            missed, self._missed = self._missed, 0.0
-            self.advance(missed)
-
-    def resume(self) -> None:
-        """
-        Go on: what is overdue is called now, at the time it is now.
-        """
-        self.paused = False
-        self.pass_time(0.0)
+            process, afterlife = self._crashed.pop()
+            process.transport.close()
+            process.member.shutdown()
+            afterlife.advance(CLOSING_SECONDS)

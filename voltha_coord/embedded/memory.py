@@ -1,12 +1,15 @@
 """
 The transport onto the embedded Consul in memory, and the network in between.
 
-Every answer, and every failure, arrives in a later turn of the reactor.
+Every answer, and every failure, arrives in a later turn of the reactor.  On the
+clock of a process (:mod:`~.timeline`) what is under way takes the world's time:
+a request arrives though its sender stands still by then, and its answer waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 from typing import Protocol
 
@@ -17,6 +20,10 @@ from zope.interface import implementer
 
 from ..consul.transport import ITransport, NotConnected, Request, Response
 from ..errors import ConsulUnavailable, RequestTimedOut
+from .timeline import ProcessClock
+
+#: Lets something happen after so many seconds.
+_Later = Callable[[float, Callable[[], None]], IDelayedCall]
 
 
 class Handler(Protocol):
@@ -38,8 +45,23 @@ def _at_once(request: Request) -> float:
     return 0.0
 
 
+def _nothing(request: Request) -> None:
+    return None
+
+
 def _ignore(failure: Failure) -> None:
     failure.trap(ConsulUnavailable, CancelledError)
+
+
+class Way(Enum):
+    """
+    A direction.
+    """
+
+    #: To Consul: requests.
+    OUT = "out"
+    #: Back: answers.
+    HOME = "home"
 
 
 class Network:
@@ -53,6 +75,9 @@ class Network:
     :ivar loses_reply: whether its answer never arrives, though it was done.
     :ivar lands_late: whether a request that was given up on the way (cancelled,
         timed out) arrives nevertheless.
+    :ivar instead: what comes back in place of its being done: an answer of
+        somebody in between, or an error; ``None`` where it is done.
+    :ivar garbled: the same in place of the answer, though it was done.
     :ivar refuses: whether connections are refused.
     """
 
@@ -62,22 +87,26 @@ class Network:
         self.loses_request: Callable[[Request], bool] = _never
         self.loses_reply: Callable[[Request], bool] = _never
         self.lands_late: Callable[[Request], bool] = _never
+        self.instead: Callable[[Request], Response | Exception | None] = _nothing
+        self.garbled: Callable[[Request], Response | Exception | None] = _nothing
         self.refuses = False
-        self._parted = False
+        self._parted: frozenset[Way] = frozenset()
         self._held: list[Callable[[], None]] = []
 
     @property
     def parted(self) -> bool:
         """
-        Whether nothing passes.
+        Whether something does not pass.
         """
-        return self._parted
+        return bool(self._parted)
 
-    def partition(self) -> None:
+    def partition(self, *ways: Way) -> None:
         """
-        Let nothing pass, in either direction, until healed.
+        Let nothing pass until healed.
+
+        :param ways: in which direction; by default in either.
         """
-        self._parted = True
+        self._parted = frozenset(ways or Way)
 
     def heal(self, deliver: bool = True) -> None:
         """
@@ -86,20 +115,20 @@ class Network:
         :param deliver: whether what was sent meanwhile arrives now, as TCP
             would repeat it, or is lost.
         """
-        self._parted = False
+        self._parted = frozenset()
         held, self._held = self._held, []
         if deliver:
             for passage in held:
                 passage()
 
-    def carry(self, passage: Callable[[], None]) -> None:
+    def holds(self, way: Way, passage: Callable[[], None]) -> bool:
         """
-        Let something arrive, now or when healed.
+        Whether nothing passes that way; then the passage is made when healed.
         """
-        if self._parted:
-            self._held.append(passage)
-        else:
-            passage()
+        if way not in self._parted:
+            return False
+        self._held.append(passage)
+        return True
 
 
 class _Exchange:
@@ -110,38 +139,40 @@ class _Exchange:
     def __init__(self, transport: MemoryTransport, request: Request) -> None:
         self._transport = transport
         self._network = transport.network
-        self._clock = transport.clock
         self._request = request
         self._moving: IDelayedCall | None = None
         self._handling: Deferred[Response] | None = None
         self._arrived = False
         self._over = False
-        self.result: Deferred[Response] = Deferred(lambda _: self._give_up())
-        self._deadline = self._clock.callLater(request.deadline, self._time_out)
+        self.result: Deferred[Response] = Deferred(lambda _: self.give_up())
+        self._deadline = transport.clock.callLater(request.deadline, self._time_out)
 
     def begin(self) -> None:
         """
         Set out.
         """
-        self._after(
-            self._network.latency(self._request),
-            self._refuse if self._network.refuses else self._pass,
-        )
-
-    def _after(self, seconds: float, step: Callable[[], None]) -> None:
-        self._moving = self._clock.callLater(seconds, step)
-
-    def _refuse(self) -> None:
-        self.fail(NotConnected("embedded Consul: connection refused"))
+        network, request = self._network, self._request
+        seconds = network.latency(request)
+        if network.refuses:
+            error = NotConnected("embedded Consul: connection refused")
+            self._moving = self._transport.home(seconds, partial(self.fail, error))
+        else:
+            self._moving = self._transport.out(seconds, self._pass)
 
     def _pass(self) -> None:
-        if not self._network.loses_request(self._request):
-            self._network.carry(self._arrive)
+        if self._network.loses_request(self._request):
+            return
+        if not self._network.holds(Way.OUT, self._arrive):
+            self._arrive()
 
     def _arrive(self) -> None:
         if self._over and not self._network.lands_late(self._request):
             return
         self._arrived = True
+        instead = self._network.instead(self._request)
+        if instead is not None:
+            self._return(instead)
+            return
         answering = self._transport.handler.handle(self._request)
         if self._over:
             # Nobody waits for this answer; a read has nothing else to do.
@@ -151,26 +182,35 @@ class _Exchange:
         self._handling = answering
         answering.addCallbacks(self._return, self._return)
 
-    def _return(self, outcome: Response | Failure) -> None:
+    def _return(self, outcome: Response | Exception | Failure) -> None:
         self._handling = None
-        if self._over or self._network.loses_reply(self._request):
+        network, request = self._network, self._request
+        if self._over or network.loses_reply(request):
             return
-        self._after(
-            self._network.reply_latency(self._request),
-            partial(self._network.carry, partial(self._deliver, outcome)),
+        if not isinstance(outcome, Exception):
+            outcome = network.garbled(request) or outcome
+        self._moving = self._transport.home(
+            network.reply_latency(request), partial(self._come_home, outcome)
         )
 
-    def _deliver(self, outcome: Response | Failure) -> None:
+    def _come_home(self, outcome: Response | Exception | Failure) -> None:
+        def passage() -> None:
+            self._moving = self._transport.home(0.0, partial(self._deliver, outcome))
+
+        if not self._network.holds(Way.HOME, passage):
+            self._deliver(outcome)
+
+    def _deliver(self, outcome: Response | Exception | Failure) -> None:
         if not self._over:
             self._end()
-            if isinstance(outcome, Failure):
-                self.result.errback(outcome)
-            else:
+            if isinstance(outcome, Response):
                 self.result.callback(outcome)
+            else:
+                self.result.errback(outcome)
 
     def _time_out(self) -> None:
         request = self._request
-        self._give_up()
+        self.give_up()
         self.result.errback(
             RequestTimedOut(
                 f"{request.method} {request.path}: no answer in {request.deadline:g} s"
@@ -182,10 +222,13 @@ class _Exchange:
         Let it end without an answer.
         """
         if not self._over:
-            self._give_up()
+            self.give_up()
             self.result.errback(error)
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """
+        Wait no more: what has not arrived yet does not, unless it lands late.
+        """
         moving = self._moving
         late = not self._arrived and self._network.lands_late(self._request)
         self._end()
@@ -207,6 +250,9 @@ class MemoryTransport:
     """
     Carries requests to an agent of the embedded Consul.
 
+    :ivar out, home: let something happen after so many seconds: at the agent's
+        end, and at this one.
+
     :param handler: the agent.
     :param clock: tells when deadlines and latencies are over.
     :param network: what may go wrong on the way; nothing by default.
@@ -218,6 +264,10 @@ class MemoryTransport:
         self.handler = handler
         self.clock = clock
         self.network = Network() if network is None else network
+        self.out: _Later = clock.callLater
+        self.home: _Later = clock.callLater
+        if isinstance(clock, ProcessClock):
+            self.out, self.home = clock.leave_later, clock.arrive_later
         self._exchanges: dict[_Exchange, None] = {}
         self._closed = False
 
@@ -239,6 +289,14 @@ class MemoryTransport:
         Know nothing more of a request that is over.
         """
         self._exchanges.pop(exchange, None)
+
+    def sever(self) -> None:
+        """
+        The process is gone: nobody waits for an answer, nor does the agent
+        hold one.  A request on its way arrives if it lands late.
+        """
+        for exchange in tuple(self._exchanges):
+            exchange.give_up()
 
     @property
     def under_way(self) -> int:
