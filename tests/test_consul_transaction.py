@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from time import perf_counter
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from voltha_coord.consul.transaction import (
     MAX_BODY_BYTES,
     MAX_OPERATIONS,
     IFence,
+    Send,
     Transaction,
     TransactionOutcome,
     pack,
@@ -58,6 +60,15 @@ class CountingFence:
         self.index = 10
         self.known = list(known)
         self.results: list[Sequence[Entry]] = []
+        self.turns: list[Deferred[None]] = []
+
+    def turn(self, send: Send) -> Deferred[Any]:
+        """
+        Let it send, at once or when the test says so.
+        """
+        if not self.turns:
+            return send()
+        return self.turns.pop(0).addCallback(lambda _: send())
 
     def ops(self) -> tuple[Op, ...]:
         """
@@ -424,6 +435,39 @@ class TransactionTests(SynchronousTestCase):
 
         self.failureResultOf(run, CancelledError)
         self.assertEqual(len(transport.requests), 1)
+
+    def test_waits_for_its_turn(self) -> None:
+        """
+        A chunk is made when it is its turn, and led by the fence as it is then.
+        """
+        fence = CountingFence()
+        second: Deferred[None] = Deferred()
+        fence.turns = [succeed(None), second]
+        self.transport = ScriptedTransport(self.applied(3, 20), self.applied(3, 40))
+        api = ConsulApi(Requester([self.transport]))
+        run = Transaction(api, puts(100), fence=fence).run()
+        self.assertEqual(len(self.transport.requests), 1)
+        fence.index = 30
+
+        second.callback(None)
+
+        self.assertEqual(self.successResultOf(run).applied, 100)
+        self.assertEqual(
+            json.loads(self.transport.requests[1].body)[1]["KV"]["Index"], 30
+        )
+
+    def test_no_turn(self) -> None:
+        """
+        Where the fence gives no turn nothing is sent, and the run fails so.
+        """
+        fence = CountingFence()
+        fence.turns = [fail(ConsulUnavailable("not now"))]
+        transport = ScriptedTransport()
+
+        run = Transaction(ConsulApi(Requester([transport])), puts(1), fence=fence).run()
+
+        self.failureResultOf(run, ConsulUnavailable)
+        self.assertEqual(transport.requests, [])
 
     def test_refusal_without_words(self) -> None:
         """

@@ -16,12 +16,14 @@ from voltha_coord.consul.api import ConsulApi
 from voltha_coord.consul.model import Entry, Op, SessionSpec
 from voltha_coord.consul.requester import Requester
 from voltha_coord.consul.transaction import TransactionOutcome
+from voltha_coord.consul.transport import Request
 from voltha_coord.embedded.memory import MemoryTransport, Network
 from voltha_coord.embedded.state import ConsulState
 from voltha_coord.errors import (
     ConsulUnavailable,
     LeaseOverError,
     RequestTimedOut,
+    TransactionRefused,
     ValueTooLarge,
 )
 from voltha_coord.keys import Keys
@@ -33,6 +35,13 @@ from .support.embedded import Once, to, writes
 
 #: Deadline of a request here, in seconds.
 DEADLINE = 2.0
+
+
+def never(request: Request) -> bool:
+    """
+    Let no request be lost.
+    """
+    return False
 
 
 class TermTests(SynchronousTestCase):
@@ -446,3 +455,292 @@ class TermTests(SynchronousTestCase):
 
         self.assertEqual(outcome.unknown, 1)
         self.assertTrue(self.write(b"2").complete)
+
+    # The last transaction.
+
+    def suspend(self) -> None:
+        """
+        Suspend the term.
+        """
+        self.run_(self.term.suspend())
+
+    def heir(self) -> str:
+        """
+        Give the session of another member.
+        """
+        session: str = self.run_(
+            self.other.create_session(SessionSpec("b", ttl=15, lock_delay=1))
+        )
+        return session
+
+    def passing_on(self, heir: str) -> tuple[Op, ...]:
+        """
+        Give what passes the leader key on.
+        """
+        return (
+            Op.unlock(self.keys.leader, b"a", self.session),
+            Op.lock(self.keys.leader, b"b", heir),
+        )
+
+    def conclude(self, heir: str) -> Any:
+        """
+        Hand the leader key over, and give what is known of it.
+        """
+        return self.run_(self.term.conclude(self.passing_on(heir), heir))
+
+    def holder(self) -> str | None:
+        """
+        Give the session that holds the leader key.
+        """
+        entry = self.entry(self.keys.leader)
+        return None if entry is None else entry.session
+
+    def test_suspended(self) -> None:
+        """
+        A suspended term is not active, nor over; what is to be written waits,
+        and is written when it goes on.
+        """
+        self.suspend()
+        writing = self.term.write([Op.set("p/x", b"1")])
+        self.wait(1.0)
+
+        self.assertEqual((self.term.active, self.term.over), (False, False))
+        self.assertNoResult(writing)
+        self.assertEqual(self.value("p/x"), None)
+        self.term.resume()
+
+        self.assertTrue(self.term.active)
+        self.assertTrue(self.run_(writing).complete)
+        self.assertEqual(self.value("p/x"), b"1")
+
+    def test_suspended_between_transactions(self) -> None:
+        """
+        A large write makes room after the transaction under way, and goes on
+        where it was.
+        """
+        self.network.latency = lambda request: 0.2
+        writing = self.term.write([Op.set(f"p/x{n}", b"1") for n in range(620)])
+        self.wait(0.5)
+
+        suspending = self.term.suspend()
+        self.assertFalse(self.term.active)
+        self.wait(0.3, until=lambda: bool(suspending.called))
+        self.successResultOf(suspending)
+        done = len(self.run_(self.other.list("p/x")).entries)
+        self.wait(2.0)
+        self.assertEqual(len(self.run_(self.other.list("p/x")).entries), done)
+        self.term.resume()
+
+        self.assertTrue(0 < done < 620, done)
+        self.assertEqual(self.run_(writing).applied, 620)
+
+    def test_suspended_behind_what_hangs(self) -> None:
+        """
+        A write that hangs is given up to make room: it fails as one that got no
+        answer, and what became of it is settled first.
+        """
+        for applied in (True, False):
+            self.network.loses_reply = Once(writes("p/x")) if applied else never
+            self.network.loses_request = never if applied else Once(writes("p/x"))
+            writing = self.term.write([Op.set("p/x", b"%d" % applied)])
+            self.wait(0.2)
+            suspending = self.term.suspend()
+            self.assertNoResult(suspending)
+
+            self.term.interrupt()
+
+            self.successResultOf(suspending)
+            self.failureResultOf(writing, ConsulUnavailable)
+            self.term.resume()
+            self.assertTrue(self.write(b"2", "p/y").complete)
+            self.assertEqual(self.refused, [])
+
+    def test_nothing_to_interrupt(self) -> None:
+        """
+        Where nothing hangs there is nothing to be given up.
+        """
+        self.term.interrupt()
+
+        self.assertTrue(self.write(b"1").complete)
+
+    def test_suspending_cancelled(self) -> None:
+        """
+        A term that was to be suspended, but had to wait too long, goes on.
+        """
+        self.network.latency = lambda request: 0.5
+        writing = self.term.write([Op.set("p/x", b"1")])
+        suspending = self.term.suspend()
+
+        suspending.cancel()
+
+        self.failureResultOf(suspending, CancelledError)
+        self.assertTrue(self.term.active)
+        self.assertTrue(self.run_(writing).complete)
+        self.assertTrue(self.write(b"2").complete)
+
+    def test_concluded(self) -> None:
+        """
+        The last transaction hands the leader key over and says, in the same
+        step, that the term is released; then the term is over.
+        """
+        heir = self.heir()
+        self.suspend()
+        waiting = self.term.write([Op.set("p/x", b"1")])
+
+        self.assertIs(self.conclude(heir), True)
+
+        entry = self.entry(self.keys.term)
+        assert entry is not None
+        self.assertTrue(TermRecord.from_entry(entry).released)
+        self.assertEqual((self.holder(), self.term.heir), (heir, heir))
+        self.assertTrue(self.term.over)
+        self.term.resume()
+        self.failureResultOf(waiting, LeaseOverError)
+        self.assertEqual((self.value("p/x"), self.refused), (None, []))
+
+    def test_conclusion_refused(self) -> None:
+        """
+        Handed to nobody, the key stays: the refusal is told, and the term may
+        go on.
+        """
+        nobody = self.heir()
+        self.consul.destroy_session(nobody)
+        self.suspend()
+
+        with self.assertRaises(TransactionRefused) as told:
+            self.conclude(nobody)
+
+        self.assertTrue(told.exception.session_invalid)
+        self.term.resume()
+        self.assertEqual((self.holder(), self.term.heir), (self.session, ""))
+        self.assertTrue(self.write(b"1").complete)
+        self.assertEqual(self.refused, [])
+
+    def test_conclusion_fenced_off(self) -> None:
+        """
+        A term that finds its fence in other hands, as it hands over, is over.
+        """
+        for spoil, why in (
+            (lambda: self.other.put(self.keys.term, b"?"), "term-record-changed"),
+            (lambda: self.other.delete(self.keys.leader), "leader-key-lost"),
+        ):
+            heir = self.heir()
+            self.suspend()
+            self.run_(spoil())
+
+            with self.assertRaises(TransactionRefused):
+                self.conclude(heir)
+
+            self.assertEqual((self.term.over, self.refused), (True, [why]))
+            self.term.resume()
+            self.term = self.begin(self.record)
+            self.refused.clear()
+
+    def test_conclusion_reply_lost(self) -> None:
+        """
+        A last transaction whose reply was lost is known to be applied, also
+        when the heir has begun by then.
+        """
+        for begun in (False, True):
+            heir = self.heir()
+            self.suspend()
+            self.network.loses_reply = Once(writes(self.keys.leader))
+            concluding = self.term.conclude(self.passing_on(heir), heir)
+            self.wait(0.5)
+            if begun:
+                record = TermRecord("b", heir, token=77)
+                self.run_(self.other.put(self.keys.term, record.encode()))
+
+            self.assertIs(self.run_(concluding), True)
+
+            self.assertEqual((self.term.over, self.refused), (True, []))
+            self.term.resume()
+            self.run_(self.other.txn((Op.delete(self.keys.leader),)))
+            self.run_(self.other.txn((Op.lock(self.keys.leader, b"a", self.session),)))
+            self.term = self.begin(self.record)
+
+    def test_conclusion_lost(self) -> None:
+        """
+        A last transaction that never arrived is known not to be applied; one
+        that lands late, when the term goes on, changes nothing.
+        """
+        heir = self.heir()
+        self.suspend()
+        slow = Once(writes(self.keys.leader))
+        self.network.latency = lambda request: 2 * DEADLINE if slow(request) else 0.0
+        self.network.lands_late = lambda request: True
+
+        self.assertIs(self.conclude(heir), False)
+
+        self.term.resume()
+        self.assertTrue(self.term.active)
+        self.wait(3 * DEADLINE)
+        self.assertEqual((self.holder(), self.term.heir), (self.session, ""))
+        self.assertTrue(self.write(b"1").complete)
+        self.assertEqual(self.refused, [])
+
+    def test_conclusion_not_known(self) -> None:
+        """
+        As long as nobody says what became of the last transaction nothing is
+        known; then it is.
+        """
+        heir = self.heir()
+        self.suspend()
+        self.network.loses_reply = lambda request: True
+        self.assertIs(self.conclude(heir), None)
+        self.assertIs(self.run_(self.term.concluded()), None)
+        self.assertFalse(self.term.over)
+        self.network.loses_reply = lambda request: False
+
+        self.assertIs(self.run_(self.term.concluded()), True)
+
+        self.assertTrue(self.term.over)
+
+    def test_conclusion_never_known(self) -> None:
+        """
+        A term whose last transaction may still be applied does not go on,
+        whatever went wrong.
+        """
+        heir = self.heir()
+        self.suspend()
+        self.network.loses_reply = lambda request: True
+        concluding = self.term.conclude(self.passing_on(heir), heir)
+        self.wait(0.1)
+        concluding.cancel()
+        self.failureResultOf(concluding, CancelledError)
+
+        self.term.resume()
+
+        self.assertFalse(self.term.active)
+        self.assertEqual(self.refused, ["hand-over-unsettled"])
+
+    def test_concludes_after_what_was_lost(self) -> None:
+        """
+        A write whose fate is not known is settled before the last transaction
+        is sent; where it cannot be, none is sent, and the term may go on.
+        """
+        heir = self.heir()
+        self.network.loses_reply = lambda request: True
+        self.write(b"1")
+        self.suspend()
+        with self.assertRaises(ConsulUnavailable):
+            self.conclude(heir)
+        self.assertEqual((self.holder(), self.term.heir), (self.session, ""))
+        self.network.loses_reply = lambda request: False
+
+        self.assertIs(self.conclude(heir), True)
+
+        self.assertEqual((self.holder(), self.value("p/x")), (heir, b"1"))
+
+    def test_ended_while_suspended(self) -> None:
+        """
+        A term that ended while it was suspended hands over nothing.
+        """
+        heir = self.heir()
+        self.suspend()
+        self.term.end()
+
+        self.assertIs(self.conclude(heir), None)
+
+        self.term.resume()
+        self.assertEqual((self.holder(), self.refused), (self.session, []))

@@ -53,7 +53,7 @@ from .session import SessionKeeper
 from .settings import Settings
 from .succession import Succession
 from .tally import Reasons
-from .term import UNSETTLED, Term
+from .term import KEY_LOST, RECORD_CHANGED, RECORD_LOST, UNSETTLED, Term
 
 #: The reason a term ends in order.
 SHUTTING_DOWN = "shutting-down"
@@ -69,9 +69,9 @@ REASONS = (
     HANDED_OVER,
     UNSETTLED,
     "fenced-off",
-    "leader-key-lost",
-    "term-record-lost",
-    "term-record-changed",
+    KEY_LOST,
+    RECORD_LOST,
+    RECORD_CHANGED,
     "could-not-establish",
     "leader-not-made",
     "denied",
@@ -245,6 +245,13 @@ class Election:
         self._end_term(reason)
         self._wake.set()
 
+    def note(self, entry: Entry | None) -> None:
+        """
+        Take note of the leader key as a consistent read found it just now.
+        """
+        self._known = True
+        self._take(entry)
+
     def handed_over(self, term: Term, value: bytes) -> None:
         """
         Note that the leader key is with the heir of our term.
@@ -331,7 +338,7 @@ class Election:
             if term.heir and self._held_by(term.heir):
                 self._end_in_order()
             else:
-                self._end_term("leader-key-lost")
+                self._end_term(KEY_LOST)
                 self._session.suspect()
             self._wake.set()
         leader = None

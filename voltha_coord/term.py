@@ -11,20 +11,43 @@ that was given up and lands late finds the record moved on.  After a lost reply
 the record's ``seq`` tells whether the transaction was applied.
 
 That needs one transaction after the other; :meth:`Term.write` queues.
+
+# Note [The last transaction]
+
+A term may end by handing the leader key to the session of another member; the
+record says in the same transaction that we lead no more, so that the heir may
+begin at once.  From before it is sent the term is suspended: it is not active,
+and what is to be written waits.  It goes on only once the transaction is known
+not to be applied, now or ever: refused, or shut out by another write of the
+record.  A write that hangs is given up to make room; its fate is found out as
+that of any other whose reply was lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from attrs import evolve
-from twisted.internet.defer import CancelledError, DeferredLock, inlineCallbacks
+from twisted.internet.defer import (
+    CancelledError,
+    Deferred,
+    DeferredLock,
+    inlineCallbacks,
+)
 from zope.interface import implementer
 
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import Entry, Op, Reading
-from .consul.transaction import IFence, Ops, Transaction, TransactionOutcome
+from .consul.transaction import (
+    IFence,
+    Ops,
+    Transaction,
+    TransactionOutcome,
+    reply_lost,
+)
+from .consul.transport import Lane
 from .errors import (
     ConsulError,
     ConsulUnavailable,
@@ -38,6 +61,19 @@ from .records import RecordError, TermRecord
 #: How often a term record that moves under our hands is looked at again.
 SETTLE_ATTEMPTS = 4
 
+#: Which half of the fence refused: the reasons of a term that ends so.
+KEY_LOST = "leader-key-lost"
+RECORD_CHANGED = "term-record-changed"
+
+#: The reason of a term whose record is found to be another's, or none.
+RECORD_LOST = "term-record-lost"
+
+#: The reason of a term that cannot go on after its last transaction, nor tell
+#: what became of it.
+UNSETTLED = "hand-over-unsettled"
+
+_T = TypeVar("_T")
+
 
 @implementer(IFence)
 class Term:
@@ -47,6 +83,8 @@ class Term:
     :ivar token: the fencing token: the leader key's ModifyIndex when it was
         acquired.  It rises from term to term.
     :ivar lease: the lease under which the term began, and with which it ends.
+    :ivar heir: the session that the last transaction, unless it is known not to
+        be applied, hands the leader key to; empty when there is none.
 
     :param record: the term record as it was written to begin the term.
     :param index: the ModifyIndex of that write.
@@ -68,17 +106,29 @@ class Term:
         self._index = index
         self._refused = refused
         self._lock = DeferredLock()
+        self._turn = DeferredLock()
+        self._writing: Deferred[TransactionOutcome] | None = None
+        self._interrupted = False
         self._over = False
+        self._suspended = False
         self._unsure = False
         self.lease = lease
         self.token = record.token
+        self.heir = ""
 
     @property
     def active(self) -> bool:
         """
         Whether one may act as leader, at this instant.
         """
-        return not self._over and self.lease.active
+        return not self._suspended and not self.over
+
+    @property
+    def over(self) -> bool:
+        """
+        Whether one may never act in this term again.
+        """
+        return self._over or not self.lease.active
 
     @property
     def record(self) -> TermRecord:
@@ -102,13 +152,45 @@ class Term:
 
     # IFence
 
+    @inlineCallbacks
+    def turn(self, send: Callable[[], Deferred[_T]]) -> Steps[_T]:
+        """
+        Call when nothing else of the term is under way, and it is not
+        suspended.
+
+        :return: a Deferred that fires, or fails, as that call does; or fails
+            with :class:`ConsulError` when what came before cannot be settled.
+        """
+        yield self._turn.acquire()
+        try:
+            yield self._settle_the_last()
+            result: _T = yield send()
+        except CancelledError:
+            # Its last request may be applied all the same, or land later.
+            self._unsure = True
+            raise
+        finally:
+            self._turn.release()
+        return result
+
+    @inlineCallbacks
+    def _settle_the_last(self) -> Steps[None]:
+        """
+        Settle an earlier write that got no answer, nor did the question about
+        it.
+        """
+        if self._unsure:
+            settled = yield self._settle()
+            if settled is None and not self.over:
+                raise ConsulUnavailable("the fate of the last write is not known")
+
     def ops(self) -> tuple[Op, ...]:
         """
         Give what every transaction of the term begins with.
 
         :raises LeaseOverError: when the term is over.
         """
-        if not self.active:
+        if self.over:
             raise LeaseOverError("the term is over: nothing is written as leader")
         attempt = evolve(self._record, seq=self._record.seq + 1)
         return self._fenced(attempt, self._index)
@@ -162,7 +244,7 @@ class Term:
                 )
             except TransactionRefused as refused:
                 if any(refusal.position == 0 for refusal in refused.refusals):
-                    self._over_now("leader-key-lost")
+                    self._over_now(KEY_LOST)
                     return None
                 continue
             self._record = barrier
@@ -176,6 +258,8 @@ class Term:
     def _find(self) -> Steps[tuple[TermRecord, int] | None]:
         """
         Read the term record; ``None``, and the term is over, if it is not ours.
+
+        One that the heir has written since says that we wrote our last.
         """
         reading: Reading = yield self._api.get(self._keys.term, consistent=True)
         entry = reading.entry
@@ -183,9 +267,12 @@ class Term:
             record = None if entry is None else TermRecord.from_entry(entry)
         except RecordError:
             record = None
+        if entry is not None and record is not None and record.session == self.heir:
+            last = evolve(self._record, seq=self._record.seq + 1, released=True)
+            return last, entry.modify_index
         mine = (self._record.session, self._record.token)
         if entry is None or record is None or (record.session, record.token) != mine:
-            self._over_now("term-record-lost")
+            self._over_now(RECORD_LOST)
             return None
         return record, entry.modify_index
 
@@ -220,22 +307,108 @@ class Term:
         """
         yield self._lock.acquire()
         try:
-            if self._unsure:
-                # An earlier write got no answer, nor did the question about it.
-                settled = yield self._settle()
-                if settled is None and self.active:
-                    raise ConsulUnavailable("the fate of the last write is not known")
-            transaction = Transaction(self._api, ops, fence=self)
-            outcome: TransactionOutcome = yield transaction.run()
+            self._writing = Transaction(self._api, ops, fence=self).run()
+            outcome: TransactionOutcome = yield self._writing
             if outcome.fenced_off:
                 self._over_now(_why(outcome))
         except CancelledError:
-            # Its last request may be applied all the same, or land later.
-            self._unsure = True
-            raise
+            if not self._interrupted:
+                raise
+            raise ConsulUnavailable("given up: leadership is handed over") from None
         finally:
+            self._writing, self._interrupted = None, False
             self._lock.release()
         return outcome
+
+    # Ending in order; see Note [The last transaction].
+
+    @inlineCallbacks
+    def suspend(self) -> Steps[None]:
+        """
+        Act as leader no more, from this instant until :meth:`resume`.
+
+        :return: a Deferred that fires when nothing of the term is under way.
+            Cancelled before, the term goes on.
+        """
+        self._suspended = True
+        try:
+            yield self._turn.acquire()
+        except CancelledError:
+            self._suspended = False
+            raise
+
+    def interrupt(self) -> None:
+        """
+        Give up the write that is under way, so that there is nothing.
+        """
+        if self._writing is not None:
+            self._interrupted = True
+            self._writing.cancel()
+
+    def resume(self) -> None:
+        """
+        Go on, unless the term is over; after :meth:`suspend`.
+        """
+        if self.heir:
+            self._over_now(UNSETTLED)
+        self._suspended = False
+        self._turn.release()
+
+    @inlineCallbacks
+    def conclude(self, ops: tuple[Op, ...], heir: str) -> Steps[bool | None]:
+        """
+        Make the last transaction of the term, while it is suspended.
+
+        :param ops: what hands the leader key over.
+        :param heir: the session it is handed to.
+        :return: a Deferred that fires with True when it was applied, and the
+            term is over; with False when it was not and never will be; with
+            ``None`` when that is not known, see :meth:`concluded`.  It fails
+            with :class:`ConsulError`, as :class:`TransactionRefused`, when
+            Consul would not have it; then it never will be applied, either.
+        """
+        yield self._settle_the_last()
+        if self.over:
+            return None
+        self.heir = heir
+        last = evolve(self._record, seq=self._record.seq + 1, released=True)
+        lead = self._fenced(last, self._index)
+        try:
+            yield self._api.txn(lead + ops, lane=Lane.SESSION)
+        except ConsulError as error:
+            if not reply_lost(error):
+                self.heir = ""
+                self._heed(error)
+                raise
+            applied: bool | None = yield self.concluded()
+            return applied
+        self.end()
+        return True
+
+    def _heed(self, error: ConsulError) -> None:
+        """
+        End the term if the last transaction was refused by its fence.
+        """
+        if isinstance(error, TransactionRefused):
+            refused = {refusal.position for refusal in error.refusals}
+            if 0 in refused:
+                self._over_now(KEY_LOST)
+            elif 1 in refused:
+                self._over_now(RECORD_CHANGED)
+
+    @inlineCallbacks
+    def concluded(self) -> Steps[bool | None]:
+        """
+        Find out what became of the last transaction; see :meth:`resolve`.
+
+        :return: a Deferred that fires as that of :meth:`conclude`.
+        """
+        applied: bool | None = yield self.resolve()
+        if applied:
+            self.end()
+        elif applied is False:
+            self.heir = ""
+        return applied
 
 
 def _why(outcome: TransactionOutcome) -> str:
@@ -243,4 +416,4 @@ def _why(outcome: TransactionOutcome) -> str:
     Give which half of the fence refused: -2 is the key, -1 the record.
     """
     lost = any(refusal.position == -2 for refusal in outcome.refusals)
-    return "leader-key-lost" if lost else "term-record-changed"
+    return KEY_LOST if lost else RECORD_CHANGED

@@ -20,7 +20,9 @@ Any number of operations, in as few transactions as Consul takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from attrs import frozen
 from twisted.internet.defer import Deferred, inlineCallbacks
@@ -48,11 +50,23 @@ MAX_BODY_BYTES = 512 * 1024
 #: What is given: operations, and tuples of operations that stay together.
 Ops = Sequence[Op | tuple[Op, ...]]
 
+#: Sends one chunk, when it is called.
+Send = Callable[[], Deferred[Any]]
+
 
 class IFence(Interface):
     """
     What every chunk begins with, so that it is refused when its time is over.
     """
+
+    def turn(send: Send) -> Deferred[Any]:  # noqa: N805 (an interface)
+        """
+        Call, once the next chunk may be sent; nothing else is sent behind the
+        fence before the Deferred has fired that comes back.
+
+        :return: a Deferred that fires with what that call gives.  It fails
+            when nothing may be sent; then it was not called.
+        """
 
     def ops() -> tuple[Op, ...]:
         """
@@ -60,7 +74,7 @@ class IFence(Interface):
         never longer ones than at the first call by more than a few digits.
         """
 
-    def applied(results: Sequence[Entry]) -> None:  # noqa: N805 (see above)
+    def applied(results: Sequence[Entry]) -> None:  # noqa: N805 (an interface)
         """
         Take note of the results of a chunk that was applied, the fence's own
         first.
@@ -116,6 +130,13 @@ class TransactionOutcome:
         Whether it was the fence that was refused: our time is over.
         """
         return any(refusal.position < 0 for refusal in self.refusals)
+
+
+def reply_lost(error: ConsulError) -> bool:
+    """
+    Whether a write that failed so may have been applied all the same.
+    """
+    return isinstance(error, ConsulUnavailable) and not isinstance(error, NotConnected)
 
 
 #: The fence's room is reckoned once; its indexes may grow by so many bytes.
@@ -200,26 +221,41 @@ class Transaction:
     def run(self) -> Steps[TransactionOutcome]:
         """
         Send the chunks, one after the other.  Fires with the outcome, also
-        when it is a bad one; fails only when cancelled.
+        when it is a bad one; fails only when cancelled, or as the fence does.
         """
         applied = 0
         for chunk in self._chunks:
-            lead = self._lead()
-            try:
-                results: tuple[Entry, ...] = yield self._api.txn(lead + chunk)
-            except ConsulError as error:
-                known: bool | None = yield self._was_applied(error)
-                if not known:
-                    return self._ended(applied, chunk, lead, error, known)
-            else:
-                if self._fence is not None:
-                    self._fence.applied(results)
+            send = partial(self._send, chunk, applied)
+            ended: TransactionOutcome | None = yield (
+                send() if self._fence is None else self._fence.turn(send)
+            )
+            if ended is not None:
+                return ended
             applied += len(chunk)
         return TransactionOutcome(applied, self._total)
 
     @inlineCallbacks
+    def _send(
+        self, chunk: tuple[Op, ...], applied: int
+    ) -> Steps[TransactionOutcome | None]:
+        """
+        Send one chunk; give the outcome of the run if it ends it.
+        """
+        lead = self._lead()
+        try:
+            results: tuple[Entry, ...] = yield self._api.txn(lead + chunk)
+        except ConsulError as error:
+            known: bool | None = yield self._was_applied(error)
+            if not known:
+                return self._ended(applied, chunk, lead, error, known)
+        else:
+            if self._fence is not None:
+                self._fence.applied(results)
+        return None
+
+    @inlineCallbacks
     def _was_applied(self, error: ConsulError) -> Steps[bool | None]:
-        if not isinstance(error, ConsulUnavailable) or isinstance(error, NotConnected):
+        if not reply_lost(error):
             return False
         if self._fence is None:
             return None
