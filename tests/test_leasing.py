@@ -97,6 +97,7 @@ class LeasingTests(Base):
 
         reason = LeaseEnd.RENEWAL.value
         self.assertEqual(self.told, ["good", "ending", "over", f"ran out: {reason}"])
+        self.assertEqual(self.leasing.endings, 1)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_extended_in_time_nothing_is_told(self) -> None:

@@ -8,7 +8,12 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from voltha_coord.outage import election_seconds, raft_heartbeat, ridden_out
+from voltha_coord.outage import (
+    election_seconds,
+    longest_takeover,
+    raft_heartbeat,
+    ridden_out,
+)
 from voltha_coord.settings import Settings
 
 from .support.embedded import ClusterTestCase
@@ -31,6 +36,20 @@ class OutageTests(SynchronousTestCase):
         The TTL, less the renewal that was just due, less the guard.
         """
         self.assertAlmostEqual(ridden_out(Settings(), 15.0), 15.0 - 3.0 - 0.3)
+
+    def test_longest_takeover(self) -> None:
+        """
+        The longest is the death of a machine: until Consul ends the session,
+        and one more TTL (field reports 1, 29).  Consul's own health check
+        shortens the first part, if the check of the process does as well.
+        """
+        self.assertEqual(longest_takeover(Settings(), 15.0), 30 + 15 + 1 + 2)
+        healthy = Settings(node_health=True)
+        self.assertEqual(longest_takeover(healthy, 15.0), 7 + 15 + 1 + 2)
+        patient = Settings(node_health=True, failure_detection=20.0)
+        self.assertEqual(longest_takeover(patient, 15.0), 20 + 15 + 1 + 2)
+        ttl_alone = Settings(node_health=True, failure_detection=0.0)
+        self.assertEqual(longest_takeover(ttl_alone, 15.0), 30 + 15 + 1 + 2)
 
     def test_heartbeat(self) -> None:
         """

@@ -193,6 +193,7 @@ class Coordinator:
             wall_clock = time.time if real else reactor.seconds
         self.wall_clock = wall_clock
         self.random = Random().random if random is None else random
+        self._made_at = self.steady.seconds()
         #: What this member has counted so far.
         self.tally = Tally()
         if connection is None:
@@ -356,6 +357,13 @@ class Coordinator:
     # What an application asks.
 
     @property
+    def uptime(self) -> float:
+        """
+        Seconds since this Coordinator was made.
+        """
+        return self.steady.seconds() - self._made_at
+
+    @property
     def session_id(self) -> str | None:
         """
         The id of the Consul session, ``None`` while there is none.
@@ -368,6 +376,13 @@ class Coordinator:
         The term this member leads, ``None`` when it does not.
         """
         return self._election.term
+
+    @property
+    def election(self) -> Election:
+        """
+        The election, for what it has counted.
+        """
+        return self._election
 
     @property
     def is_leader(self) -> bool:

@@ -23,6 +23,7 @@ class Leasing:
 
     :ivar lease: the last one; it may be over.
     :ivar ended: how many are over, by reason.
+    :ivar endings: how often one was about to end.
 
     :param grace: tell so many seconds before a lease ends.
     :param changed: called whenever the lease began, is about to end, was
@@ -49,6 +50,7 @@ class Leasing:
         self._told_over = True
         self.lease: Lease | None = None
         self.ended = Reasons(end.value for end in LeaseEnd)
+        self.endings = 0
 
     def begin(self, lease: Lease) -> None:
         """
@@ -100,6 +102,7 @@ class Leasing:
             return
         if not self._told_ending and lease.remaining <= self._grace + TIMER_SLACK:
             self._told_ending = True
+            self.endings += 1
             self._log.warning("lease-ending", remaining=round(lease.remaining, 3))
             self._changed()
         self._set_timer(lease)

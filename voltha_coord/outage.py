@@ -1,5 +1,6 @@
 """
-What outage of Consul's servers a member rides out, and what an election takes.
+What outage of Consul's servers a member rides out, what an election takes, and
+how long a cluster may be without a leader.
 
 Pure.
 """
@@ -10,11 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from .consul.durations import from_json
-from .settings import Settings, guard_seconds
+from .settings import CONSUL_TTL_MULTIPLIER, Settings, guard_seconds
 
 #: From the last renewal that was answered to the next, for each unit of
 #: ``raft_multiplier``: 3.2 s were measured with 1 and 22 s with 5.
 ELECTION_SECONDS = 4.4
+
+#: Consul finds a machine dead within so many seconds.
+NODE_DEATH_SECONDS = 7.0
+
+#: What remains to be done once a leader may be succeeded takes so many seconds.
+TAKING_OVER_SECONDS = 2.0
 
 #: Consul's Raft heartbeat with a ``raft_multiplier`` of 1, in seconds.
 HEARTBEAT_SECONDS = 1.0
@@ -25,6 +32,20 @@ def ridden_out(settings: Settings, session_ttl: float) -> float:
     Give for how many seconds Consul may be silent before a lease is over.
     """
     return session_ttl - settings.renew_interval - guard_seconds(session_ttl)
+
+
+def longest_takeover(settings: Settings, session_ttl: float) -> float:
+    """
+    Give the seconds within which another leads, whatever has died: a process, an
+    agent or a machine.
+
+    One session TTL of it is the time in which whoever led may still act, since
+    nothing proves that its process is dead.
+    """
+    noticed = CONSUL_TTL_MULTIPLIER * session_ttl
+    if settings.node_health and settings.failure_detection:
+        noticed = max(NODE_DEATH_SECONDS, settings.failure_detection)
+    return noticed + session_ttl + settings.lock_delay + TAKING_OVER_SECONDS
 
 
 def raft_heartbeat(agent: Mapping[str, Any]) -> float | None:
