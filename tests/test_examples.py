@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import treq
+from attrs import evolve
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 from twisted.internet.protocol import ProcessProtocol
@@ -289,3 +290,21 @@ class HeartbeatTests(SynchronousTestCase):
         self.assertEqual(placements("a", held), ({"a"}, 2))
         self.assertEqual(placements("ab", {"b": {"x": b"", "gone": b""}}), ({"b"}, 2))
         self.assertEqual(placements("", held), (set(), 0))
+
+    def test_planner_in_maintenance(self) -> None:
+        """
+        What a member in maintenance has stays with it; the active one gets the
+        rest; with nobody to take the rest, that is told.
+        """
+        planner = self.module.StandbyPlanner()
+        state = ClusterState(
+            members={name: Member(name, session="s") for name in "ab"},
+            work={"x": b"", "y": b""},
+            assignments={"a": {"x": b""}},
+            node_intents={"a": "maintenance"},
+        )
+
+        self.assertEqual(planner.plan(state).placements, {"x": "a", "y": "b"})
+        self.assertEqual(len(planner.plan(state).operations), 1)
+        alone = evolve(state, members={"a": state.members["a"]})
+        self.assertEqual(set(planner.plan(alone).errors), {"y"})

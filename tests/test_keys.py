@@ -200,6 +200,7 @@ class LayoutTests(SynchronousTestCase):
             keys.intent: "intent/",
             keys.node_intent("m"): "intent/nodes/m",
             keys.freeze: "intent/freeze",
+            keys.transfer: "intent/transfer",
             keys.locks: "locks/",
             keys.probe("work"): "work/.probe",
         }

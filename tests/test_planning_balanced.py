@@ -105,9 +105,79 @@ class JoinLeaveTests(SynchronousTestCase):
         A member an operator wants away is treated like one that leaves.
         """
         state = settled(["a", "b"], GROUPS)
-        found = plan(evolve(state, node_intents={"b": "maintenance"}))
+        found = plan(evolve(state, node_intents={"b": "leave"}))
 
         self.assertEqual(Counter(found.placements.values()), {"a": 100})
+
+    def test_maintenance(self) -> None:
+        """
+        A member in maintenance keeps what it has and gets nothing new: new
+        items are divided among the others alone (cluster leader, 1.6).
+        """
+        state = evolve(
+            settled(["a", "b", "c"], GROUPS), node_intents={"b": "maintenance"}
+        )
+        self.assertEqual(plan(state).operations, ())
+
+        more = {**state.work, **dict.fromkeys(names("new", 20), b"")}
+        found = plan(evolve(state, work=more))
+
+        self.assertEqual({type(op) for op in found.operations}, {Assign})
+        self.assertEqual(
+            Counter(found.placements.values()), {"a": 44, "b": 33, "c": 43}
+        )
+
+    def test_maintenance_counts_for_nothing(self) -> None:
+        """
+        What a member in maintenance has makes no difference to how the others
+        share the rest.
+        """
+        state = cluster(
+            ["a", "b", "c"],
+            names("w", 20),
+            {"a": names("w", 12), "b": names("w", 20)[12:]},
+        )
+        found = plan(evolve(state, node_intents={"a": "maintenance"}))
+
+        self.assertEqual(Counter(found.placements.values()), {"a": 12, "b": 4, "c": 4})
+        self.assertEqual(len(found.operations), 4)
+
+    def test_back_from_maintenance(self) -> None:
+        """
+        A member that is wanted online again gets its share back.
+        """
+        state = cluster(["a", "b"], GROUPS, {"a": GROUPS[:90], "b": GROUPS[90:]})
+        away = evolve(state, node_intents={"b": "maintenance"})
+
+        self.assertEqual(plan(away).operations, ())
+        self.assertEqual(Counter(plan(state).placements.values()), {"a": 50, "b": 50})
+
+    def test_maintenance_dies(self) -> None:
+        """
+        When a member in maintenance is gone exactly its items move.
+        """
+        state = settled(["a", "b", "c"], GROUPS)
+        found = plan(
+            evolve(
+                state,
+                members=cluster(["a", "c"]).members,
+                node_intents={"b": "maintenance"},
+            )
+        )
+
+        self.assertEqual(
+            {op.work for op in found.operations}, set(state.assignments["b"])
+        )
+        self.assertEqual(Counter(found.placements.values()), {"a": 50, "c": 50})
+
+    def test_weights_beside_maintenance(self) -> None:
+        """
+        The rest is divided by the weights of the others.
+        """
+        state = cluster({"a": 1, "b": 3, "c": 50}, names("w", 10), {"c": names("w", 2)})
+        found = plan(evolve(state, node_intents={"c": "maintenance"}))
+
+        self.assertEqual(Counter(found.placements.values()), {"a": 2, "b": 6, "c": 2})
 
     def test_weight_zero(self) -> None:
         """
@@ -127,7 +197,9 @@ class JoinLeaveTests(SynchronousTestCase):
 
         self.assertEqual(found.operations, ())
         self.assertEqual(found.placements, {"x": "a"})
-        self.assertEqual(set(found.errors), {"y"})
+        self.assertEqual(
+            found.errors, {"y": "no member can take work: all are leaving"}
+        )
 
     def test_no_members(self) -> None:
         """
@@ -250,8 +322,8 @@ class PropertyTests(SynchronousTestCase):
         self.assertEqual(after, found.placements)
         self.assertEqual(set(after) | set(found.errors), set(state.work))
         if state.receivers:
-            held = Counter(after.values())
-            targets = apportion(state.receivers, len(state.work), held)
+            held = Counter(m for m in after.values() if m not in state.keepers)
+            targets = apportion(state.receivers, held.total(), held)
             self.assertEqual({m: n for m, n in targets.items() if n}, held)
 
     @given(clusters())
@@ -267,13 +339,14 @@ class PropertyTests(SynchronousTestCase):
     def test_fewest_moves(self, state: ClusterState) -> None:
         """
         As many items move as members have too many, and no more; each one
-        once.
+        once.  What is with members in maintenance is left out.
         """
         if not state.receivers:
             return
         found = plan(state)
         held = Counter(m for w, m in placed(state).items() if w in state.work)
-        targets = apportion(state.receivers, len(state.work), held)
+        kept = sum(held.pop(name, 0) for name in state.keepers)
+        targets = apportion(state.receivers, len(state.work) - kept, held)
         forced = sum(max(0, n - targets.get(m, 0)) for m, n in held.items())
         moves = [op for op in found.operations if isinstance(op, Move)]
 

@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from voltha_coord.interfaces import IPlanner
+from voltha_coord.planning.current import Current, kept
 from voltha_coord.planning.hash_ring import HashRing, HashRingPlanner
 from voltha_coord.planning.operations import Assign, Move, Plan, Unassign
 from voltha_coord.planning.state import ClusterState
@@ -144,6 +145,45 @@ class HashRingPlannerTests(SynchronousTestCase):
             plan(state).placements, {work: ring.member_of(work) for work in GROUPS}
         )
 
+    def test_maintenance(self) -> None:
+        """
+        What a member in maintenance has stays there; everything else is where
+        the ring without it says.
+        """
+        state = cluster(["a", "b", "c"], GROUPS)
+        state = applied(state, plan(state))
+        new = "device_group_0101"
+        found = plan(
+            evolve(
+                state, work={**state.work, new: b""}, node_intents={"c": "maintenance"}
+            )
+        )
+
+        target = HashRing(["a", "b"]).member_of(new)
+        self.assertEqual(found.operations[-1], Assign(new, target))
+        self.assertEqual(
+            {w: found.placements[w] for w in state.assignments["c"]},
+            dict.fromkeys(state.assignments["c"], "c"),
+        )
+        ring = HashRing(["a", "b"])
+        for work in GROUPS:
+            if work not in state.assignments["c"]:
+                self.assertEqual(found.placements[work], ring.member_of(work))
+
+    def test_maintenance_dies(self) -> None:
+        """
+        When a member in maintenance is gone its items go where the ring without
+        it has them, and no other moves.
+        """
+        state = cluster(["a", "b", "c"], GROUPS)
+        state = applied(state, plan(state))
+        rest = cluster(["a", "b"]).members
+        found = plan(evolve(state, members=rest, node_intents={"c": "maintenance"}))
+
+        self.assertEqual(
+            {op.work for op in found.operations}, set(state.assignments["c"])
+        )
+
     def test_duplicate_stays_where_the_ring_has_it(self) -> None:
         """
         An item that several members have stays with the ring's.
@@ -177,20 +217,25 @@ class HashRingPlannerTests(SynchronousTestCase):
         found = plan(state)
 
         self.assertEqual(found.placements, {"x": "a"})
-        self.assertEqual(set(found.errors), {"y"})
+        self.assertEqual(
+            found.errors, {"y": "no member can take work: all are leaving"}
+        )
 
     @given(clusters())
     def test_leads_to_the_ring(self, state: ClusterState) -> None:
         """
-        Once applied every item is where the ring has it, and nothing more is
-        planned.
+        Once applied every item is where it stays or the ring has it, and
+        nothing more is planned.
         """
         found = plan(state)
         after = applied(state, found)
 
         if state.receivers:
             ring = HashRing(state.receivers)
-            self.assertEqual(placed(after), {w: ring.member_of(w) for w in state.work})
+            stays = kept(state, Current.of(state))
+            self.assertEqual(
+                placed(after), {w: ring.member_of(w) for w in state.work} | stays
+            )
             self.assertEqual(placed(after), found.placements)
         self.assertEqual(plan(after).operations, ())
 

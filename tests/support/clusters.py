@@ -11,8 +11,8 @@ from attrs import evolve
 from hypothesis import strategies as st
 
 from voltha_coord.planning.operations import Assign, Move, Plan, Unassign
-from voltha_coord.planning.state import ClusterState
-from voltha_coord.records import Member
+from voltha_coord.planning.state import LEAVE, MAINTENANCE, ClusterState
+from voltha_coord.records import Member, OwnerRecord
 
 _T = TypeVar("_T")
 
@@ -92,30 +92,43 @@ def names(letter: str, most: int) -> list[str]:
     return [f"{letter}{number}" for number in range(most)]
 
 
+#: What there may be with a member beside its weight.
+LEAVING = "leaving"
+FATES = (*4 * ("",), LEAVING, LEAVE, *2 * (MAINTENANCE,))
+
+
 @st.composite
 def clusters(draw: st.DrawFn, unique: bool = False) -> ClusterState:
     """
-    Give any state: members of any weight, leaving ones, items assigned to the
-    living, to the dead, to nobody, items that are no work, and, unless they
-    are to be ``unique``, items assigned to several.
+    Give any state: members of any weight, leaving ones, ones that operators
+    want something of, items assigned to the living, to the dead, to nobody,
+    items that are no work, items that somebody owns, and, unless they are to be
+    ``unique``, items assigned to several.
     """
-    weights = st.sampled_from([0, 1, 1, 1, 2, 3, 0.5, 2.5, 100])
-    alive = draw(st.dictionaries(st.sampled_from(names("m", 6)), weights))
-    work = draw(st.sets(st.sampled_from(names("w", 20))))
-    items = st.sampled_from(names("w", 24))
-    holder = st.sampled_from(names("m", 8))
-    pairs = draw(
-        st.sets(st.tuples(holder, items), max_size=40)
-        if not unique
-        else st.dictionaries(items, holder).map(
-            lambda placed: {(member, item) for item, member in placed.items()}
-        )
-    )
+    weights = st.sampled_from([1, 1, 1, 2, 3, 0, 0.5, 2.5, 100])
+    # Sizes are drawn first: most examples are to be large enough to matter.
+    alive = {name: draw(weights) for name in names("m", draw(st.integers(0, 6)))}
+    fates = {name: draw(st.sampled_from(FATES)) for name in [*alive, "m7"]}
+    work = names("w", draw(st.integers(0, 20)))
+    holder = st.sampled_from([*alive, "m6", "m7"])
+    holders = st.lists(holder, max_size=1 if unique else 3, unique=True)
+    owners: dict[str, str] = {}
     assignments: dict[str, list[str]] = {}
-    for member, item in sorted(pairs):
-        assignments.setdefault(member, []).append(item)
-    leaving = draw(st.sets(st.sampled_from(sorted(alive)))) if alive else set()
-    return cluster(alive, work, assignments, leaving)
+    for item in [*work, *names("old", 3)]:
+        having = draw(holders)
+        for member in having:
+            assignments.setdefault(member, []).append(item)
+        owner = draw(st.sampled_from(["", *having]) | holder)
+        if owner:
+            owners[item] = owner
+    leaving = [name for name in alive if fates[name] == LEAVING]
+    return evolve(
+        cluster(alive, work, assignments, leaving),
+        owners={item: OwnerRecord(owner, "s") for item, owner in owners.items()},
+        node_intents={
+            name: fate for name, fate in fates.items() if fate in (LEAVE, MAINTENANCE)
+        },
+    )
 
 
 def shuffled(draw: st.DataObject, state: ClusterState) -> ClusterState:
@@ -131,4 +144,6 @@ def shuffled(draw: st.DataObject, state: ClusterState) -> ClusterState:
         members=mix(state.members),
         work=mix(state.work),
         assignments={m: mix(v) for m, v in state.assignments.items()},
+        owners=mix(state.owners),
+        node_intents=mix(state.node_intents),
     )

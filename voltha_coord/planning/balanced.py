@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from ..interfaces import IPlanner
 from .apportion import apportion
-from .current import NO_RECEIVER, Current, nothing_to_do
+from .current import Current, kept, standstill
 from .operations import Plan
 from .state import ClusterState
 
@@ -32,29 +32,31 @@ class BalancedPlanner:
     - nothing has changed: nothing is planned.
 
     Members that leave, of weight 0, or wanted away by an operator get nothing
-    and give up what they have, unless no member is left to take it.  An item
-    found with several members stays with one: one that may have work, then its
-    owner, then the one with the fewest.  Whatever is left open is settled by
-    the order of work ids and member ids.
+    and give up what they have, unless no member is left to take it.  Those in
+    maintenance get nothing either, but keep what they have, and only the rest
+    of the items is divided among the others.
+
+    An item found with several members stays with one: its owner if that is in
+    maintenance, else one that may have work, then its owner, then the one with
+    the fewest.  Whatever is left open is settled by the order of work ids and
+    member ids.
     """
 
     def plan(self, state: ClusterState) -> Plan:
         """
         Give what is to be done.
         """
-        idle = nothing_to_do(state)
-        if idle is not None:
-            return idle
+        still = standstill(state)
+        if still is not None:
+            return still
         current = Current.of(state)
         weights = state.receivers
-        after = dict(current.placements)
+        stays = kept(state, current)
+        after = {**current.placements, **stays}
         held = Counter(after.values())
         _settle(current.duplicates, state, weights, after, held)
-        if not weights:
-            unplaced = sorted(state.work.keys() - after.keys())
-            errors = dict.fromkeys(unplaced, NO_RECEIVER)
-            return Plan(current.operations(after), after, errors)
-        targets = apportion(weights, len(state.work), held)
+        targets = apportion(weights, len(state.work) - len(stays), held)
+        targets.update(Counter(stays.values()))
         homeless = [
             *_surplus(after, held, targets),
             *(state.work.keys() - after.keys()),
@@ -72,11 +74,13 @@ def _settle(
     held: Counter[str],
 ) -> None:
     """
-    Let each item that several members have be with one of them.
+    Let each item that several members have be with one of them, if it has no
+    place yet.
     """
     for work, members in duplicates.items():
-        record = state.owners.get(work)
-        owner = None if record is None else record.owner
+        if work in placements:
+            continue
+        owner = state.owner_of(work)
         keeper = min((m not in weights, m != owner, held[m], m) for m in members)[3]
         placements[work] = keeper
         held[keeper] += 1

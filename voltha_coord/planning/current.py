@@ -79,19 +79,63 @@ class Current:
         return (*takings, *givings)
 
 
-def nothing_to_do(state: ClusterState) -> Plan | None:
+def standstill(state: ClusterState) -> Plan | None:
     """
-    Give the empty plan where no planner may do anything: operators want it so,
-    or there is no member at all.  That the last member is gone says nothing
-    about where its work should be (the original took it as an order to delete
-    every assignment).
+    Give the plan where no item may go anywhere; ``None`` where a planner is to
+    plan.
+
+    - Operators want nothing to be planned, or there is no member at all: that
+      the last one is gone says nothing about where its work should be (the
+      original took it as an order to delete every assignment).  Nothing is
+      done.
+    - No member may be given work.  Whatever has a place stays there; what is
+      with no member is told, with the reason.
     """
-    if state.members and not state.frozen:
+    if state.receivers and not state.frozen:
         return None
     current = Current.of(state)
-    firsts = {work: members[0] for work, members in current.duplicates.items()}
-    return Plan(placements={**current.placements, **firsts})
+    if state.frozen or not state.members:
+        firsts = {work: members[0] for work, members in current.duplicates.items()}
+        return Plan(placements={**current.placements, **firsts})
+    after = {**current.placements, **kept(state, current)}
+    for work, holders in current.duplicates.items():
+        if work not in after:
+            owner = state.owner_of(work)
+            after[work] = min(
+                holders, key=lambda m: (m not in state.members, m != owner, m)
+            )
+    homeless = sorted(w for w in state.work if after.get(w) not in state.members)
+    errors = dict.fromkeys(homeless, no_receiver(state))
+    return Plan(current.operations(after), after, errors)
 
 
-#: Why items have no place when no member may be given any.
-NO_RECEIVER = "no member can take work: all are leaving or have weight 0"
+def kept(state: ClusterState, current: Current) -> dict[str, str]:
+    """
+    Give the items that stay with a member in maintenance, and that member.
+
+    Of an item that several members have, that is one that owns it, so that it
+    goes on where it runs; and one of them where nobody else has it who may be
+    given work.
+    """
+    keepers = state.keepers
+    if not keepers:
+        return {}
+    found = {w: m for w, m in current.placements.items() if m in keepers}
+    receivers = state.receivers
+    for work, holders in current.duplicates.items():
+        owner = state.owner_of(work)
+        keeping = [m for m in holders if m in keepers]
+        if owner is not None and owner in keeping:
+            found[work] = owner
+        elif keeping and receivers.keys().isdisjoint(holders):
+            found[work] = keeping[0]
+    return found
+
+
+def no_receiver(state: ClusterState) -> str:
+    """
+    Say why no member may be given work, in words that change only with the
+    reasons: what is under ``errors/`` is not to be written again and again.
+    """
+    refusals = {state.refusal(name) for name in state.members}
+    return f"no member can take work: all are {' or '.join(sorted(refusals))}"

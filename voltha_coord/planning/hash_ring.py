@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from zope.interface import implementer
 
 from ..interfaces import IPlanner
-from .current import NO_RECEIVER, Current, nothing_to_do
+from .current import Current, kept, standstill
 from .operations import Plan
 from .state import ClusterState
 
@@ -69,24 +69,19 @@ class HashRingPlanner:
 
     Weights are not looked at, save that members of weight 0 are not on the
     ring, like those that leave or are wanted away; when no other is left the
-    items stay where they are.
+    items stay where they are.  Nor are members in maintenance on it, which keep
+    what they have.
     """
 
     def plan(self, state: ClusterState) -> Plan:
         """
         Give what is to be done.
         """
-        idle = nothing_to_do(state)
-        if idle is not None:
-            return idle
+        still = standstill(state)
+        if still is not None:
+            return still
         current = Current.of(state)
-        members = state.receivers
-        if members:
-            ring = HashRing(members)
-            after = {work: ring.member_of(work) for work in state.work}
-            return Plan(current.operations(after), after)
-        after = {work: m[0] for work, m in current.duplicates.items()}
-        after.update(current.placements)
-        unplaced = sorted(state.work.keys() - after.keys())
-        errors = dict.fromkeys(unplaced, NO_RECEIVER)
-        return Plan(current.operations(after), after, errors)
+        stays = kept(state, current)
+        ring = HashRing(state.receivers)
+        after = {work: stays.get(work) or ring.member_of(work) for work in state.work}
+        return Plan(current.operations(after), after)

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from ..consul.model import Entry
 
 #: What an operator may want of a member (``intent/nodes/<id>``).  Under either
-#: it takes no work and what it has moves away.
+#: it is given nothing; under the first it keeps what it has, under the second
+#: all that moves away.
 MAINTENANCE = "maintenance"
 LEAVE = "leave"
+
+#: What a member is under each, that may not be given work.
+_REFUSALS = {MAINTENANCE: "in maintenance", LEAVE: "wanted away"}
 
 
 @frozen
@@ -58,6 +62,7 @@ class ClusterState:
     :ivar relocations: where operators want items, by work id; empty for any
         other place.
     :ivar frozen: operators want nothing to be planned.
+    :ivar freeze_reason: why they do, in their words; may be empty.
     :ivar stray: keys that cannot be ours (illegal ids, foreign depth), as they
         may be shown.  They are neither planned nor touched.
     :ivar problems: what is wrong with values, by key as it may be shown.
@@ -72,6 +77,7 @@ class ClusterState:
     node_intents: Mapping[str, str] = field(factory=dict)
     relocations: Mapping[str, str] = field(factory=dict)
     frozen: bool = False
+    freeze_reason: str = ""
     stray: tuple[str, ...] = ()
     problems: Mapping[str, str] = field(factory=dict)
 
@@ -86,7 +92,7 @@ class ClusterState:
         assignments = reading.assignments(snapshot.assignments, work)
         owner_entries = reading.owner_entries(snapshot.owners, work)
         owners = reading.owners(owner_entries)
-        node_intents, relocations, frozen = reading.intent(snapshot.intent)
+        reading.intent(snapshot.intent)
         return cls(
             now=snapshot.now,
             members=members,
@@ -94,9 +100,10 @@ class ClusterState:
             assignments=assignments,
             owners=owners,
             owner_entries=owner_entries,
-            node_intents=node_intents,
-            relocations=relocations,
-            frozen=frozen,
+            node_intents=reading.node_intents,
+            relocations=reading.relocations,
+            frozen=reading.freeze_reason is not None,
+            freeze_reason=reading.freeze_reason or "",
             stray=tuple(reading.stray),
             problems=reading.problems,
         )
@@ -109,20 +116,50 @@ class ClusterState:
         """
         return WorkItem.from_value(work, self.work[work])
 
+    def owner_of(self, work: str) -> str | None:
+        """
+        Give the member that owns an item, by its owner record.
+        """
+        record = self.owners.get(work)
+        return None if record is None else record.owner
+
+    def refusal(self, name: str) -> str:
+        """
+        Say what a member is that may not be given work; empty when it may.
+
+        :raises KeyError: when there is no such member.
+        """
+        member = self.members[name]
+        if member.leaving:
+            return "leaving"
+        if member.weight <= 0:
+            return "of weight 0"
+        return _REFUSALS.get(self.node_intents.get(name, ""), "")
+
     @property
     def receivers(self) -> dict[str, float]:
         """
         The members that may be given work, in order of their ids, with their
-        weights: all but those that leave, that operators want away, and those
-        of weight 0.
+        weights.
         """
         return {
             name: member.weight
             for name, member in sorted(self.members.items())
-            if member.weight > 0
-            and not member.leaving
-            and name not in self.node_intents
+            if not self.refusal(name)
         }
+
+    @property
+    def keepers(self) -> frozenset[str]:
+        """
+        The members that are given nothing and keep what they have: those in
+        maintenance.  One that leaves, or is of weight 0, gives up its work even
+        so.
+        """
+        return frozenset(
+            name
+            for name in self.members
+            if self.refusal(name) == _REFUSALS[MAINTENANCE]
+        )
 
 
 class _Reading:
@@ -134,6 +171,9 @@ class _Reading:
         self._keys = keys
         self.stray: list[str] = []
         self.problems: dict[str, str] = {}
+        self.node_intents: dict[str, str] = {}
+        self.relocations: dict[str, str] = {}
+        self.freeze_reason: str | None = None
 
     def members(self, entries: Sequence[Entry]) -> dict[str, Member]:
         members = {}
@@ -208,18 +248,13 @@ class _Reading:
             owners[work] = record
         return owners
 
-    def intent(
-        self, entries: Sequence[Entry]
-    ) -> tuple[dict[str, str], dict[str, str], bool]:
+    def intent(self, entries: Sequence[Entry]) -> None:
         start = len(self._keys.intent)
-        nodes: dict[str, str] = {}
-        relocations: dict[str, str] = {}
-        frozen = False
         for entry in entries:
             what, _, name = entry.key[start:].partition("/")
             text = entry.value.decode("utf-8", errors="replace").strip()
             if entry.key == self._keys.freeze:
-                frozen = True
+                self.freeze_reason = text
             elif entry.key == self._keys.transfer:
                 # Whoever leads answers it; planning has no part in it.
                 try:
@@ -228,17 +263,16 @@ class _Reading:
                     self.problems[shown(entry.key)] = error.reason
             elif what == "nodes" and is_instance_id(name):
                 if text in (MAINTENANCE, LEAVE):
-                    nodes[name] = text
+                    self.node_intents[name] = text
                 else:
                     self._refuse(entry, f"neither {MAINTENANCE} nor {LEAVE}")
             elif what == "relocations" and is_work_id(name):
                 if not text or is_instance_id(text):
-                    relocations[name] = text
+                    self.relocations[name] = text
                 else:
                     self._refuse(entry, "neither empty nor an instance id")
             else:
                 self.stray.append(shown(entry.key))
-        return nodes, relocations, frozen
 
     def _refuse(self, entry: Entry, reason: str) -> None:
         self.problems[shown(entry.key)] = f"the value is {reason}"

@@ -96,6 +96,7 @@ class Heartbeat(TrackRunner):
 class StandbyPlanner:
     """
     Gives everything to one member: to the one that has most of it already.
+    What members in maintenance have stays with them.
     """
 
     def plan(self, state: ClusterState) -> Plan:
@@ -106,21 +107,23 @@ class StandbyPlanner:
             return Plan()
         held = {name: len(state.assignments.get(name, ())) for name in state.receivers}
         active = max(held, key=lambda name: held[name], default=None)
+        placed: dict[str, str] = {}
+        for member in (*sorted(state.keepers), *filter(None, [active])):
+            mine = state.assignments.get(member, {})
+            placed |= dict.fromkeys(mine.keys() & state.work.keys(), member)
         if active is None:
-            return Plan(errors=dict.fromkeys(state.work, "no member to run it"))
-        there = state.assignments.get(active, {})
+            homeless = state.work.keys() - placed.keys()
+            return Plan(errors=dict.fromkeys(homeless, "no member to run it"))
         operations: list[Operation] = []
-        placed = state.work.keys() & there.keys()
         for member, items in state.assignments.items():
             for work in items:
-                if work in placed and member == active:
+                if placed.get(work) == member:
                     continue
                 if work in state.work and work not in placed:
                     operations.append(Move(work, member, active))
-                    placed.add(work)
+                    placed[work] = active
                 else:
                     operations.append(Unassign(work, member))
-        operations += [
-            Assign(work, active) for work in sorted(state.work.keys() - placed)
-        ]
-        return Plan(tuple(operations), dict.fromkeys(state.work, active))
+        new = sorted(state.work.keys() - placed.keys())
+        operations += [Assign(work, active) for work in new]
+        return Plan(tuple(operations), placed | dict.fromkeys(new, active))
