@@ -371,4 +371,4 @@ class Timeline(ProcessClock):
         """
         until = self.heap.now + seconds
         while self.heap.step(until) is not None:
-            clock.reach(timer.due)
+            pass
