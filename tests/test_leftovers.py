@@ -7,7 +7,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.keeping import Bench
-from voltha_coord.consul.model import SessionSpec
+from voltha_coord.consul.model import Op, SessionSpec
 from voltha_coord.errors import RequestTimedOut
 from voltha_coord.leftovers import REMEMBERED, Leftovers
 from voltha_coord.session import service_for
@@ -24,7 +24,7 @@ class LeftoversTests(SynchronousTestCase):
         Make some.
         """
         self.bench = Bench()
-        self.leftovers = Leftovers(self.bench.api, self.bench.log)
+        self.leftovers = Leftovers(self.bench.api, ("held",), self.bench.log)
         self.sessions = [self.make_session(), self.make_session()]
         for session in self.sessions:
             self.leftovers.add_session(session)
@@ -54,6 +54,49 @@ class LeftoversTests(SynchronousTestCase):
         self.bench.result(self.leftovers.take_away())
 
         self.assertEqual(len(self.bench.sent), asked)
+
+    def test_ends_a_session_without_a_lock_delay(self) -> None:
+        """
+        What a session holds is given back before it is destroyed: the next one
+        may have it at once.
+        """
+        first, second = self.sessions
+        held = [Op.lock("held", b"", first)]
+        self.bench.result(self.bench.api.txn(held))
+
+        self.bench.result(self.leftovers.end_session(first))
+
+        self.assertEqual(self.bench.alive, [second])
+        self.bench.result(self.bench.api.txn([Op.lock("held", b"", second)]))
+
+    def test_key_it_may_not_write(self) -> None:
+        """
+        A key that it may not even write keeps no session from being ended.
+        """
+        self.bench.consul.deny = lambda resource, name, access, token: resource == "key"
+
+        self.bench.result(self.leftovers.end_session(self.sessions[0]))
+
+        self.assertEqual(self.bench.alive, [self.sessions[1]])
+        said = self.bench.log.of("session-not-given-back", "info")
+        self.assertEqual([one["key"] for one in said], ["held"])
+
+    def test_keys_are_given_back_or_it_is_tried_again(self) -> None:
+        """
+        A session whose keys could not be given back for want of an answer is
+        not destroyed yet, and remembered.
+        """
+        self.bench.hook = lambda request: (
+            RequestTimedOut("no answer") if request.path == "/v1/txn" else None
+        )
+        with self.assertRaises(RequestTimedOut):
+            self.bench.result(self.leftovers.end_session(self.sessions[0]))
+        self.assertEqual(self.bench.alive, self.sessions)
+        self.bench.hook = lambda request: None
+
+        self.bench.result(self.leftovers.take_away(give_back=True))
+
+        self.assertEqual(self.bench.alive, [])
 
     def test_but_what_is_in_use(self) -> None:
         """

@@ -412,6 +412,24 @@ class MendingTests(Base):
 
         self.assert_mended(40.0)
 
+    def test_restored_with_an_old_session_of_ours(self) -> None:
+        """
+        In a Consul that was restored to a state in which an older session of
+        ours holds it, that session is ended, and nobody waits for its TTL.
+        """
+        first = self.begin()
+        before = self.bench.consul.snapshot()
+        self.bench.consul.destroy_session(first)
+        self.bench.until(lambda: self.session.session_id not in (first, None))
+        self.assert_mended(3.0)
+        self.bench.advance(5.0)
+        self.bench.consul.restore(before, rewind=True)
+        self.bench.until(lambda: not self.as_it_should_be())
+
+        self.assert_mended(10.0)
+        self.assertNotIn(first, self.bench.alive)
+        self.assertTrue(self.bench.log.of("old-session-came-back", "warning"))
+
     def test_watch_begins_anew_with_a_session(self) -> None:
         """
         With another session the key is read anew: what was read before may

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.keeping import Bench
-from voltha_coord.consul.model import Op
+from voltha_coord.consul.model import Op, SessionSpec
 from voltha_coord.consul.transport import Request, Response
 from voltha_coord.errors import ConsulUnavailable, RequestTimedOut
 from voltha_coord.lease import LeaseEnd
 from voltha_coord.leftovers import REMEMBERED
 from voltha_coord.liveness import CheckEnd
+from voltha_coord.session import OWN_SESSIONS
 from voltha_coord.settings import Settings, guard_seconds
 
 CREATE = "session/create"
@@ -641,7 +642,7 @@ class KeepingTests(Base):
         self.bench.until(lambda: self.leased, 1.0)
         second = self.keeper.session_id
         self.assertNotEqual(second, first)
-        self.assertEqual(self.keeper.own_sessions, {first, second})
+        self.assertEqual(list(self.keeper.own_sessions), [first, second])
         self.assertEqual(self.changes, [True, False, True])
         self.end()
 
@@ -1084,6 +1085,83 @@ class KeepingTests(Base):
         self.bench.until(lambda: self.keeper.session_id not in (first, None))
 
         self.bench.until(lambda: self.leased)
+        self.end()
+
+    def next_session(self, session: str) -> str | None:
+        """
+        Destroy the session, wait until there is another one, and until the check
+        of the first has run out.
+        """
+        self.bench.consul.destroy_session(session)
+        self.bench.until(lambda: self.keeper.session_id not in (session, None))
+        self.bench.advance(5.0)
+        return self.keeper.session_id
+
+    def test_old_session_comes_back(self) -> None:
+        """
+        A session of ours that Consul knows again, restored to an older state, is
+        ended when it is told of, and said once; nobody else's is.
+        """
+        first = self.begin()
+        before = self.bench.consul.snapshot()
+        second = self.next_session(first)
+        self.bench.consul.restore(before)
+        self.bench.until(lambda: self.keeper.session_id not in (second, None))
+        self.assertIn(first, self.bench.alive)
+        stranger = self.bench.result(
+            self.bench.api.create_session(SessionSpec("s", 15.0, 1.0))
+        )
+        current = self.keeper.session_id
+        assert current is not None
+
+        told = [
+            self.keeper.haunted_by(one) for one in (first, first, stranger, current)
+        ]
+        self.bench.advance(0.1)
+
+        self.assertEqual(told, [True, True, False, False])
+        self.assertEqual(sorted(self.bench.alive), sorted([current, stranger]))
+        said = self.bench.log.of("old-session-came-back", "warning")
+        self.assertEqual([one["session_id"] for one in said], [first])
+        self.bench.result(self.bench.api.destroy_session(stranger))
+        self.end()
+
+    def test_old_session_is_ended_when_consul_answers(self) -> None:
+        """
+        What could not be ended at first is, when it is told of again.
+        """
+        first = self.begin()
+        before = self.bench.consul.snapshot()
+        second = self.next_session(first)
+        self.bench.consul.restore(before)
+        self.bench.until(lambda: self.keeper.session_id not in (second, None))
+        self.bench.hook = lambda request: (
+            Response(500, {}, b"rpc error") if "destroy" in request.path else None
+        )
+        self.keeper.haunted_by(first)
+        self.bench.advance(0.1)
+        self.assertIn(first, self.bench.alive)
+        self.bench.hook = lambda request: None
+
+        self.keeper.haunted_by(first)
+        self.bench.advance(0.1)
+
+        self.assertNotIn(first, self.bench.alive)
+        self.end()
+
+    def test_remembers_the_last_sessions(self) -> None:
+        """
+        However many sessions were ours, the last ones are remembered.
+        """
+        sessions = self.keeper.own_sessions
+        for number in range(2 * OWN_SESSIONS):
+            sessions[f"s{number}"] = None
+
+        session = self.begin()
+
+        self.assertEqual(len(sessions), OWN_SESSIONS)
+        self.assertIn(session, sessions)
+        self.assertIn(f"s{2 * OWN_SESSIONS - 1}", sessions)
         self.end()
 
     def test_lost_again_and_again(self) -> None:

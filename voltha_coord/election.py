@@ -318,6 +318,9 @@ class Election:
         if consistent or not overtaken:
             self._known = True
             self._take(reading.entry)
+        holder = None if reading.entry is None else reading.entry.session
+        if consistent and self._leased and holder is not None:
+            self._session.haunted_by(holder)
         return reading
 
     def _seen(self, reading: Reading | KeyNames) -> None:

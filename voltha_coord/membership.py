@@ -138,6 +138,10 @@ class MemberKeeper:
 
     def _look_at(self, reading: Reading, consistent: bool) -> Reading:
         known, entry = self._entry, reading.entry
+        holder = None if entry is None else entry.session
+        fresh = consistent and self._session_seen == self._session.session_id
+        if fresh and holder is not None:
+            self._session.haunted_by(holder)
         overtaken = known is not None and reading.index < known.modify_index
         if self._known and (entry == known or (overtaken and not consistent)):
             return reading
@@ -209,9 +213,9 @@ class MemberKeeper:
             self._note_joined(session)
             return None
         # One of our own sessions, being given up, may hold it for a moment yet.
-        ours = {None, session, *self._session.own_sessions}
-        if entry is not None and entry.session not in ours:
-            self._note_hindered(entry.session)
+        holder = session if entry is None or entry.session is None else entry.session
+        if holder != session and holder not in self._session.own_sessions:
+            self._note_hindered(holder)
             return SAY_AGAIN
         result: Acquisition = yield acquire(self._api, self._key, value, session)
         if result.hindrance is Hindrance.LOCK_DELAY:

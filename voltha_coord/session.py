@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import structlog
@@ -36,6 +35,7 @@ from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Tasks, Ticker, Wake, sleep
+from ._recent import remember
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
@@ -49,7 +49,6 @@ from .errors import (
     InvalidSessionTTL,
     NodeMissing,
 )
-from .held import release
 from .lease import Lease, LeaseEnd
 from .leasing import Leasing
 from .leftovers import Leftovers
@@ -72,6 +71,10 @@ SAY_AGAIN = 60.0
 #: meanwhile, so they stay short: what asks is a few requests to an agent that is
 #: most often on this machine.
 ESTABLISH_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0)
+
+#: So many sessions of our own are remembered.  One that was forgotten is like
+#: anybody's: whoever succeeds it waits until its lease must be over.
+OWN_SESSIONS = 1000
 
 #: Why a session was lost, where no :class:`CheckEnd` or :class:`LeaseEnd` says.
 RENEWAL_REFUSED = "renewal-answered-404"
@@ -132,7 +135,6 @@ class SessionKeeper:
         self._settings = settings
         self._make_service = service
         self._session_name = session_name
-        self._held_keys = held_keys
         self._random = random
         self._retries = reactor if retries is None else retries
         self._log = structlog.get_logger(__name__) if log is None else log
@@ -149,7 +151,7 @@ class SessionKeeper:
             ran_out=self._ran_out,
             log=self._log,
         )
-        self._leftovers = Leftovers(api, self._log)
+        self._leftovers = Leftovers(api, held_keys, self._log)
         self._lost_wake = Wake(reactor)
         self._session_ttl = settings.session_ttl
         self._check: Liveness | None = None
@@ -158,13 +160,15 @@ class SessionKeeper:
         self._made: _Made | None = None
         self._why: str | None = None
         self._confirming = False
+        self._tidying = False
         self._said_at = math.inf
         self.begun = 0
         self.lost = Reasons((RENEWAL_REFUSED, *(end.value for end in CheckEnd)))
         self.session_id: str | None = None
         self.node = ""
-        #: Every session this very process made: what they held was ours.
-        self.own_sessions: set[str] = set()
+        #: The sessions this very process made, the last ones: what they held
+        #: was ours.
+        self.own_sessions: dict[str, None] = {}
 
     # What others see.
 
@@ -235,6 +239,25 @@ class SessionKeeper:
         self.session_id = None
         self._check = None
         yield self._leftovers.take_away()
+
+    def haunted_by(self, session: str) -> bool:
+        """
+        Tell whether a session that holds something is one of ours that ought to
+        be gone, as after Consul was restored to an older state; then end it.
+        """
+        if session == self.session_id or session not in self.own_sessions:
+            return False
+        if session not in self._leftovers.sessions:
+            self._leftovers.add_session(session)
+            self._log.warning(
+                "old-session-came-back",
+                session_id=session,
+                effect="it is ended, and what it holds is free",
+                action="see whether Consul was restored to an older state",
+            )
+        if not self._tidying:
+            self._requests.spawn("tidy-up", self._tidy_up)
+        return True
 
     def suspect(self) -> None:
         """
@@ -390,7 +413,7 @@ class SessionKeeper:
                 node_checks=("serfHealth",) if self._settings.node_health else (),
             )
         )
-        self.own_sessions.add(session)
+        remember(self.own_sessions, session, None, OWN_SESSIONS)
         self._leftovers.add_session(session)
         return _Made(session, sent, check)
 
@@ -455,38 +478,37 @@ class SessionKeeper:
         self.session_id = None
         backoff = Backoff(self._random, ESTABLISH_STEPS)
         until = self._reactor.seconds() + CONSUL_TTL_MULTIPLIER * self._session_ttl
-        steps: list[Callable[[], Deferred[Any]]] = [
-            *(partial(release, self._api, key, session) for key in self._held_keys),
-            partial(self._leftovers.destroy_session, session),
-        ]
-        while steps:
+        while True:
             try:
-                yield steps[0]()
+                yield self._leftovers.end_session(session)
             except ConsulUnavailable as error:
                 if self._reactor.seconds() >= until:
                     return
                 yield self._back_off(backoff, "consul-not-up", error)
-                continue
             except ConsulError as error:
-                # Most likely a key we may not write, and so do not hold.
                 self._log.info(
-                    "session-not-given-back", session_id=session, error=str(error)
+                    "session-not-destroyed", session_id=session, error=str(error)
                 )
-            del steps[0]
+                return
+            else:
+                return
 
     @inlineCallbacks
     def _tidy_up(self) -> Steps[None]:
         """
-        Take away what attempts left whose answers we never got.  What cannot
-        be, ends by itself.
+        Take away what attempts left whose answers we never got, and what came
+        back.  What cannot be, ends by itself.
         """
         current = {self.session_id}
         if self._check is not None:
             current.add(self._check.service.service_id)
+        self._tidying = True
         try:
-            yield self._leftovers.take_away(but=current)
+            yield self._leftovers.take_away(but=current, give_back=True)
         except ConsulError as error:
             self._log.debug("not-tidied-up", error=str(error))
+        finally:
+            self._tidying = False
 
     def _back_off(
         self, backoff: Backoff, event: str, error: Exception, patience: float = 0.0

@@ -21,18 +21,16 @@ does.  No clock of another machine is read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from attrs import frozen
 from twisted.internet.defer import inlineCallbacks
 
+from ._recent import remember
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import CheckState
 from .errors import ConsulError
 from .keys import is_session_id
-
-_T = TypeVar("_T")
 
 #: Clocks of two machines may run apart by a percent each.
 CLOCK_RATE_MARGIN = 1.02
@@ -106,7 +104,7 @@ class Succession:
             over = yield self._timer_fired(predecessor)
         if over:
             self._first_gone.pop(session, None)
-            _remember(self._over, session, None)
+            remember(self._over, session, None, REMEMBERED)
         return over
 
     def waited(self, name: str) -> bool:
@@ -119,7 +117,7 @@ class Succession:
     def _waited(self, name: str, ttl: float) -> bool:
         now = self._now()
         if name not in self._first_gone:
-            _remember(self._first_gone, name, now)
+            remember(self._first_gone, name, now, REMEMBERED)
         wait = min(max(ttl, SHORTEST_TTL), LONGEST_TTL) * CLOCK_RATE_MARGIN
         return now >= self._first_gone[name] + wait
 
@@ -141,9 +139,3 @@ class Succession:
             and check.output.startswith(_TIMER_FIRED)
             for check in checks
         )
-
-
-def _remember(known: dict[str, _T], name: str, value: _T) -> None:
-    known[name] = value
-    while len(known) > REMEMBERED:
-        del known[next(iter(known))]
