@@ -8,17 +8,28 @@ from typing import Any
 
 import structlog
 from structlog.testing import capture_logs
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from voltha_coord import leading
+from voltha_coord.coordinator import Coordinator
 from voltha_coord.emergency import (
     FIRST_CHANCE_SECONDS,
     REFUSED_SECONDS,
+    SETTLED_SECONDS,
     Emergency,
 )
+from voltha_coord.events import Event, RoleChanged
+from voltha_coord.leader import Leader
 from voltha_coord.lease import Lease, LeaseEnd
+from voltha_coord.planning.balanced import BalancedPlanner
+from voltha_coord.planning.operations import Plan
+from voltha_coord.planning.state import ClusterState
 from voltha_coord.planning.takeover import Takeover
 from voltha_coord.settings import Settings
+
+from .support.embedded import ClusterTestCase
 
 SILENCE = (LeaseEnd.CHECK, LeaseEnd.RENEWAL)
 
@@ -316,7 +327,7 @@ class KeepTests(EmergencyTestCase):
     def test_connected(self) -> None:
         """
         While Consul answers there is no emergency yet: contact is next, or a
-        refusal.  Silence in its place is one, if it is time.
+        refusal.  Silence in its place is one, if it is time and it lasts.
         """
         self.cut_off()
         self.wait(8)
@@ -325,8 +336,28 @@ class KeepTests(EmergencyTestCase):
         self.assertEqual(self.state, (False, True, []))
 
         self.fall_silent()
+        self.wait(SETTLED_SECONDS - 0.125)
+        self.assertEqual(self.state, (False, True, []))
+        self.wait(0.125)
 
         self.assertEqual(self.state, (True, True, []))
+
+    def test_connected_in_time(self) -> None:
+        """
+        An answer in between makes it come no sooner and no later, where there is
+        time.
+        """
+        self.cut_off()
+        self.wait(2)
+        self.answer()
+        self.wait(2)
+        self.fall_silent()
+        self.emergency.connection_changed()
+        self.wait(5.875)
+        self.assertFalse(self.emergency.active)
+        self.wait(0.125)
+
+        self.assertTrue(self.emergency.active)
 
     def test_refused(self) -> None:
         """
@@ -664,3 +695,392 @@ class ImpatientTests(EmergencyTestCase):
         self.clock.advance(0)
 
         self.assertEqual(self.state, (True, True, ["x"]))
+
+
+class IsolatedCase(ClusterTestCase):
+    """
+    Members that are cut off.
+
+    :ivar told: what a member's listener was told, with what the member said of
+        itself at that moment.
+    """
+
+    settings = Settings(isolation="keep")
+
+    def cut(self, *members: Coordinator) -> None:
+        """
+        Cut members off from Consul.
+        """
+        for member in members:
+            self.cluster.network(member).partition()
+
+    def heal(self, *members: Coordinator) -> None:
+        """
+        Let members reach Consul again.
+        """
+        for member in members:
+            self.cluster.network(member).heal(deliver=False)
+
+    def listen(self, member: Coordinator) -> list[tuple[str, str, bool]]:
+        """
+        Note each role that a member takes, what it says its role is by then, and
+        whether its status shows an emergency.
+        """
+        told: list[tuple[str, str, bool]] = []
+
+        def note(event: Event) -> None:
+            if isinstance(event, RoleChanged):
+                status = member.status()
+                emergency = status["emergency"] is not None
+                told.append((event.role, status["role"], emergency))
+
+        member.listen(note)
+        return told
+
+
+class RoleTests(IsolatedCase):
+    """
+    The role of members that are cut off with ``keep``.
+    """
+
+    def test_follower(self) -> None:
+        """
+        A follower that is cut off is in an emergency ``emergency_timeout`` after
+        its lease has ended, and follows again within seconds of contact.
+        """
+        a, b = self.add("a", "b")
+        follower = b if a.is_leader else a
+        told = self.listen(follower)
+        self.cut(follower)
+        self.cluster.until(lambda: follower.lease.remaining == 0)
+
+        took = self.cluster.until(lambda: follower.role == "emergency")
+        self.assertAlmostEqual(took, 10.0, delta=0.1)
+        self.assertEqual(follower.status()["waiting_for"][:12], "contact with")
+        self.heal(follower)
+        took = self.cluster.until(lambda: follower.role == "follower")
+
+        self.assertLess(took, 7.0)
+        self.assertEqual(
+            told,
+            [
+                ("candidate", "candidate", False),
+                ("emergency", "emergency", True),
+                ("candidate", "candidate", False),
+                ("follower", "follower", False),
+            ],
+        )
+
+    def test_leader(self) -> None:
+        """
+        A leader that is cut off leads no more at its deadline; another leads,
+        and it does not come back as one.
+        """
+        a, b = self.add("a", "b")
+        leader, other = (a, b) if a.is_leader else (b, a)
+        told = self.listen(leader)
+        self.cut(leader)
+
+        self.cluster.until(lambda: leader.role == "emergency")
+        self.assertEqual((leader.is_leader, other.is_leader), (False, True))
+        self.heal(leader)
+        self.cluster.until(lambda: leader.role == "follower")
+
+        self.assertEqual(
+            [role for role, _, _ in told],
+            ["candidate", "emergency", "candidate", "follower"],
+        )
+        self.assertTrue(other.is_leader)
+
+    def test_all(self) -> None:
+        """
+        Where all are cut off all are in an emergency, each for itself and none
+        as a leader; after contact one leads.
+        """
+        members = self.add("a", "b", "c")
+        self.cut(*members)
+        self.cluster.advance(15)
+        self.assertEqual([one.role for one in members], ["emergency"] * 3)
+        self.assertEqual(self.cluster.leaders, [])
+
+        self.heal(*members)
+        took = self.cluster.until(lambda: all(one.is_ready for one in members))
+
+        self.assertLess(took, 10.0)
+        self.assertEqual(
+            sorted(one.role for one in members), ["follower", "follower", "leader"]
+        )
+
+    def test_consul_restarts(self) -> None:
+        """
+        Where Consul itself goes, and comes back, it is the same.
+        """
+        members = self.add("a", "b")
+        self.cluster.consul.lose_leader()
+        self.cluster.advance(30)
+        self.assertEqual([one.role for one in members], ["emergency"] * 2)
+
+        self.cluster.consul.elect_leader()
+
+        took = self.cluster.until(lambda: all(one.is_ready for one in members))
+        self.assertLess(took, 10.0)
+
+    def test_no_lead(self) -> None:
+        """
+        A member that may not lead is a follower, in an emergency, and a follower
+        again.
+        """
+        b = self.cluster.add("b", can_lead=False)
+        told = self.listen(b)
+        self.assertEqual(b.role, "follower")
+        self.lead("a")
+        self.cut(b)
+        self.cluster.until(lambda: b.role == "emergency")
+        self.heal(b)
+        self.cluster.until(lambda: b.is_ready)
+
+        self.assertEqual([role for role, _, _ in told], ["emergency", "follower"])
+
+    def test_no_lead_and_no_leader(self) -> None:
+        """
+        It is a follower also while there is no leader.
+        """
+        b = self.cluster.add("b", can_lead=False)
+        self.cluster.advance(5)
+
+        self.assertEqual((b.role, b.leader_id), ("follower", None))
+        self.assertEqual(b.status()["waiting_for"], "a leader")
+
+    def test_never_at_start(self) -> None:
+        """
+        A member that never reached Consul is a candidate, however long.
+        """
+        a = self.cluster.add("a")
+        self.cut(a)
+        self.cluster.advance(60)
+
+        self.assertEqual(a.role, "candidate")
+        self.assertIsNone(a.status()["emergency"])
+
+    def test_flapping(self) -> None:
+        """
+        Contact that does not last ends one emergency, and the next one takes as
+        long to come as the first.
+        """
+        a = self.lead()
+        for _ in range(3):
+            self.cut(a)
+            self.cluster.until(lambda: a.role == "emergency")
+            self.heal(a)
+            self.cluster.until(lambda: a.is_leader)
+            self.cut(a)
+            self.cluster.advance(8)
+            self.assertEqual(a.role, "candidate")
+            self.heal(a)
+            self.cluster.until(lambda: a.is_leader)
+
+        self.assertEqual(len(self.logged("emergency-entered")), 3)
+        self.assertEqual(len(self.logged("emergency-left", reason="contact")), 3)
+
+    def test_paused(self) -> None:
+        """
+        A process that stood still for long has Consul asked before anything is
+        concluded.
+        """
+        _a, b = self.add("a", "b")
+        told = self.listen(b)
+        self.cluster.pause(b)
+        self.cluster.advance(300)
+        self.cluster.resume(b)
+        self.cluster.until(lambda: b.is_ready)
+        self.cluster.advance(15)
+
+        self.assertNotIn("emergency", [role for role, _, _ in told])
+
+    def test_paused_while_cut_off(self) -> None:
+        """
+        So it is where it stood still while it was cut off, and the way is free
+        by the time it goes on.
+        """
+        _a, b = self.add("a", "b")
+        told = self.listen(b)
+        self.cut(b)
+        self.cluster.until(lambda: b.lease.remaining == 0)
+        self.cluster.pause(b)
+        self.cluster.advance(300)
+        self.heal(b)
+        self.cluster.resume(b)
+        self.cluster.until(lambda: b.is_ready)
+        self.cluster.advance(15)
+
+        self.assertNotIn("emergency", [role for role, _, _ in told])
+
+    def test_shut_down(self) -> None:
+        """
+        Shutting down ends an emergency, whatever Consul does, and leaves
+        nothing behind.
+        """
+        a = self.lead()
+        told = self.listen(a)
+        self.cut(a)
+        self.cluster.until(lambda: a.role == "emergency")
+
+        self.cluster.result(a.shutdown(), 15)
+
+        self.assertEqual(
+            told[-2:],
+            [("draining", "draining", False), ("stopped", "stopped", False)],
+        )
+        self.assertEqual(self.cluster.left_behind(a), (0, 0))
+        self.assertEqual(
+            [one["reason"] for one in self.logged("emergency-left")], ["shutting-down"]
+        )
+
+    def test_shut_down_before(self) -> None:
+        """
+        There is none for a member that is on its way out when it would come.
+        """
+        a = self.lead()
+        told = self.listen(a)
+        self.cut(a)
+        self.cluster.advance(11)
+
+        self.cluster.result(a.shutdown(), 15)
+
+        self.assertEqual(
+            [role for role, _, _ in told], ["candidate", "draining", "stopped"]
+        )
+
+    def test_halting(self) -> None:
+        """
+        An emergency comes while the leader of the last term is still halting;
+        after contact no term begins before it is at rest.
+        """
+        resting: list[Deferred[None]] = []
+
+        class Stubborn(Leader):
+            def halt(self) -> Deferred[None]:
+                """
+                Come to rest when the test says so.
+                """
+                super().halt().addErrback(lambda _: None)
+                resting.append(Deferred())
+                return resting[-1]
+
+        self.patch(leading, "HALT_SECONDS", 60.0)
+        a = self.lead("a", leader_class=Stubborn)
+        self.cut(a)
+        self.cluster.until(lambda: a.role == "emergency")
+        self.heal(a)
+        self.cluster.advance(15)
+        self.assertEqual((a.role, a.is_member), ("candidate", True))
+
+        resting[0].callback(None)
+
+        self.cluster.until(lambda: a.is_leader)
+
+    def test_refused(self) -> None:
+        """
+        A member that may have no session any more is no longer in an emergency
+        once Consul has refused it for a while.
+        """
+        _a, b = self.add("a", "b")
+        self.cut(b)
+        self.cluster.until(lambda: b.role == "emergency")
+        self.cluster.consul.deny = lambda resource, name, access, token: (
+            resource == "session" and "node-of-b" in name
+        )
+        self.heal(b)
+        self.cluster.until(lambda: b.role != "emergency", 60)
+
+        self.assertEqual(
+            [one["reason"] for one in self.logged("emergency-left")],
+            ["session-refused"],
+        )
+        self.assertFalse(b.emergency.work_goes_on)
+
+
+class StopRoleTests(IsolatedCase):
+    """
+    With ``stop``.
+    """
+
+    settings = Settings()
+
+    def test_never(self) -> None:
+        """
+        A member that is cut off is what it would be without a leader.
+        """
+        a, b = self.add("a", "b")
+        self.cut(a, b)
+        self.cluster.advance(60)
+
+        self.assertEqual([a.role, b.role], ["candidate"] * 2)
+        self.assertIsNone(a.status()["emergency"])
+        self.assertEqual(self.logged("emergency-entered"), [])
+
+
+class ExtraTests(IsolatedCase):
+    """
+    What a member takes over; it is run by the worker.
+    """
+
+    settings = Settings(isolation="takeover", node_recover_timeout=30.0)
+
+    def test_takes_over(self) -> None:
+        """
+        A member that is cut off takes over what the others had when it last saw
+        them, and gives it up at once upon contact.
+        """
+        a, b = self.add("a", "b")
+        self.cluster.put_work("u", "v", "w", "x", value=b"1")
+        self.cluster.advance(30)
+        theirs = set(a.worker.my_workload)
+        self.assertEqual(len(theirs), 2)
+        self.cut(b)
+        self.cluster.until(lambda: b.lease.remaining == 0)
+
+        took = self.cluster.until(lambda: b.emergency.extra, 60)
+        self.assertAlmostEqual(took, 30.0, delta=0.1)
+        self.assertLessEqual(theirs, set(b.emergency.extra))
+        self.assertEqual(set(b.emergency.extra.values()), {b"1"})
+        self.assertEqual(b.status()["emergency"]["extra"], sorted(b.emergency.extra))
+        self.heal(b)
+        self.cluster.until(lambda: b.lease.remaining > 0)
+
+        self.assertEqual(b.emergency.extra, {})
+
+    def test_planner(self) -> None:
+        """
+        The leader class may name what plans it.
+        """
+
+        class Greedless(BalancedPlanner):
+            def plan(self, state: ClusterState) -> Plan:
+                """
+                Give nothing to anybody.
+                """
+                return Plan(errors=dict.fromkeys(state.work, "no room"))
+
+        class Careful(Leader):
+            emergency_planner = Greedless
+
+        self.add("a")
+        (b,) = self.add("b", leader_class=Careful)
+        self.cluster.put_work("x", "y")
+        self.cluster.advance(30)
+        self.cut(b)
+        self.cluster.until(lambda: self.logged("work-taken-over"), 60)
+
+        (said,) = self.logged("work-taken-over")
+        self.assertEqual((said["items"], said["reasons"]), (0, ["no room"]))
+
+    def test_only_with_takeover(self) -> None:
+        """
+        The cluster is remembered only where that may be needed.
+        """
+        (b,) = self.add("b", settings=Settings(isolation="keep"))
+        self.cluster.put_work("x")
+        self.cluster.advance(60)
+
+        self.assertIsNone(b._last_known.snapshot)

@@ -12,6 +12,9 @@ from structlog.testing import capture_logs
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from voltha_coord.events import Event, RoleChanged
+from voltha_coord.leader import Leader
+from voltha_coord.lease import LeaseEnd
 from voltha_coord.role import (
     CANDIDATE,
     DRAINING,
@@ -24,6 +27,8 @@ from voltha_coord.role import (
     RoleMachine,
 )
 from voltha_coord.term import Term
+
+from .support.embedded import ClusterTestCase
 
 TERM = cast(Term, object())
 
@@ -526,3 +531,91 @@ class EmergencyTests(RoleTestCase):
             self.role.alarm()
 
             self.assertEqual((self.said, self.core.name), ([], name), before)
+
+
+class MemberTests(ClusterTestCase):
+    """
+    The role of whole members.
+    """
+
+    def test_followed_after_halting(self) -> None:
+        """
+        A deposed leader that takes long to come to rest follows the next leader
+        once it is: what it saw of the leader key meanwhile is not lost.
+        """
+        resting: list[Deferred[None]] = []
+
+        class Slow(Leader):
+            def halt(self) -> Deferred[None]:
+                """
+                Come to rest when the test says so.
+                """
+                super().halt().addErrback(lambda _: None)
+                resting.append(Deferred())
+                return resting[-1]
+
+        a = self.lead("a", leader_class=Slow)
+        (b,) = self.add("b")
+        a.give_up_leadership("asked")
+        self.cluster.until(lambda: b.is_leader and a.leader_id == "b")
+        self.assertEqual(a.role, CANDIDATE)
+
+        resting[0].callback(None)
+
+        self.assertEqual(a.role, FOLLOWER)
+
+    def test_one_source(self) -> None:
+        """
+        Whoever is told of a role finds the status, the flag and readiness to
+        agree with it, whatever happens (field reports 47, 51).
+        """
+        told: list[tuple[str, str, bool, bool, bool]] = []
+
+        def note(event: Event) -> None:
+            if isinstance(event, RoleChanged):
+                status = a.status()
+                told.append(
+                    (
+                        event.role,
+                        status["role"],
+                        status["is_leader"],
+                        status["fencing_token"] is not None,
+                        a.is_ready and a.leader_id == "a",
+                    )
+                )
+
+        a = self.cluster.add("a")
+        a.listen(note)
+        self.cluster.until(lambda: a.is_leader)
+        self.cluster.network(a).partition()
+        self.cluster.until(lambda: a.lease.remaining == 0)
+        self.cluster.advance(3)
+        self.cluster.network(a).heal(deliver=False)
+        self.cluster.until(lambda: a.is_leader)
+        self.cluster.result(a.shutdown())
+
+        self.assertEqual(
+            told,
+            [
+                (LEADER, LEADER, True, True, True),
+                (CANDIDATE, CANDIDATE, False, False, False),
+                (LEADER, LEADER, True, True, True),
+                (DRAINING, DRAINING, False, False, False),
+                (STOPPED, STOPPED, False, False, False),
+            ],
+        )
+
+    def test_at_the_deadline(self) -> None:
+        """
+        At the deadline itself, before anything could react, a member is no
+        leader: a candidate, or a follower where it may not lead any more.
+        """
+        for can_lead, role in ((True, CANDIDATE), (False, FOLLOWER)):
+            self.setUp()
+            a = self.lead("a")
+            a._role_core.can_lead = can_lead
+            lease = a.session.lease
+            assert lease is not None
+            lease.end(LeaseEnd.CHECK)
+
+            self.assertEqual((a.role, a.status()["role"]), (role, role))

@@ -25,10 +25,12 @@ from voltha_coord import __version__
 from voltha_coord._parameters import PARAMETERS
 from voltha_coord.clock import boot_time
 from voltha_coord.consul.address import Address, from_environment
+from voltha_coord.ending import end_process
 from voltha_coord.options import Options, primary_ipv4
 from voltha_coord.service import CoordinatorService
 from voltha_coord.settings import Settings
 from voltha_coord.tap import makeService, use_steady_clock
+from voltha_coord.watchdog import Watchdog
 
 HOST = {"HOSTNAME": "host-1"}
 
@@ -75,7 +77,7 @@ class OptionsTests(SynchronousTestCase):
         self.assertIs(options["no-lead"], False)
         self.assertEqual(options.leader.name, "balanced")
         self.assertEqual(options.worker.name, "track")
-        self.assertEqual(options.settings, Settings())
+        self.assertEqual(options.settings, Settings(stuck_work="exit"))
         self.assertEqual(options.connection, from_environment({}))
         self.assertIsNone(options.embedded_port)
         self.assertEqual(options["internal-host-address"], primary_ipv4())
@@ -104,6 +106,10 @@ class OptionsTests(SynchronousTestCase):
             "lock-delay": "0",
             "session-ttl": "20",
             "node-health": "",
+            "isolation": "takeover",
+            "emergency-timeout": "5",
+            "node-recover-timeout": "60",
+            "stuck-work": "report",
             "drain-timeout": "3",
             "token-file": self.file("t0"),
             "datacenter": "dc2",
@@ -152,6 +158,10 @@ class OptionsTests(SynchronousTestCase):
             "--session-ttl=30",
             "--drain-timeout=4",
             "--node-health",
+            "--isolation=keep",
+            "--emergency-timeout=5",
+            "--node-recover-timeout=60",
+            "--stuck-work=report",
         )
 
         self.assertEqual(
@@ -163,6 +173,10 @@ class OptionsTests(SynchronousTestCase):
                 session_ttl=30.0,
                 drain_timeout=4.0,
                 node_health=True,
+                isolation="keep",
+                emergency_timeout=5.0,
+                node_recover_timeout=60.0,
+                stuck_work="report",
             ),
         )
 
@@ -229,6 +243,12 @@ class OptionsTests(SynchronousTestCase):
             ([], {"CONSUL_HTTP_SSL": "x"}, "CONSUL_HTTP_SSL"),
             ([], {"CONSUL_HTTP_ADDR": "a:b"}, "CONSUL_HTTP_ADDR"),
             (["--lock-delay=61"], {}, "--lock-delay", "61", "command line"),
+            (["--isolation=go"], {}, "--isolation", "stop, keep, takeover", "line"),
+            ([], {"VOLTHA_COORD_ISOLATION": "x"}, "--isolation", "COORD_ISOLATION"),
+            (["--emergency-timeout=-1"], {}, "--emergency-timeout", "-1", "line"),
+            (["--emergency-timeout=x"], {}, "--emergency-timeout", "'x'", "line"),
+            (["--node-recover-timeout=1e6"], {}, "--node-recover-timeout", "86400"),
+            (["--stuck-work=wait"], {}, "--stuck-work", "report, exit", "line"),
             (["--config=gone.yaml"], {}, "--config", "gone.yaml", "command line"),
             ([], {"VOLTHA_COORD_CONFIG": "gone"}, "gone", "VOLTHA_COORD_CONFIG"),
             (["stray", "more"], {}, "unexpected argument 'stray'"),
@@ -419,6 +439,20 @@ class OptionsTests(SynchronousTestCase):
         self.assertIs(options["no-lead"], True)
         self.assertIsNone(options["rest-port"])
 
+    def test_isolation_in_a_file(self) -> None:
+        """
+        A file names them the same; a bare no of YAML's is none of the words.
+        """
+        path = self.file("isolation: keep\nstuck_work: report\nemergency-timeout: 4\n")
+        settings = parsed(f"--config={path}").settings
+        refused = self.refused(f"--config={self.file('isolation: off')}")
+
+        self.assertEqual(
+            (settings.isolation, settings.stuck_work, settings.emergency_timeout),
+            ("keep", "report", 4.0),
+        )
+        self.assertIn("--isolation: False is none of stop, keep, takeover", refused)
+
     def test_read_again(self) -> None:
         """
         Reading again sees the file as it is then, below the same command line,
@@ -552,6 +586,40 @@ class MakeServiceTests(SynchronousTestCase):
         application = Application("voltha_coord")
         self.make(twistd=twistd).setServiceParent(application)
         return application
+
+    def test_watchdog(self) -> None:
+        """
+        A process that is to end when its work does not stop is watched over, as
+        long as the service runs: of which lease, and of what work, is asked of
+        the Coordinator there is.
+        """
+        service: Any = self.make("--rest-port=off")
+        (watchdog,) = [one for one in service if isinstance(one, Watchdog)]
+        self.assertEqual((watchdog._deadline(), watchdog._here()), (None, ()))
+
+        service.startService()
+        self.made[0].work_deadline = 5.0
+        self.made[0].unstopped_work = ("x",)
+        self.assertTrue(watchdog.running)
+        self.assertEqual((watchdog._deadline(), watchdog._here()), (5.0, ("x",)))
+        self.assertIs(watchdog._end, end_process)
+        self.end(service)
+
+        self.assertFalse(watchdog.running)
+
+    def test_no_watchdog(self) -> None:
+        """
+        Where work is to go on without a lease, or stuck work is only to be
+        reported, nothing watches.
+        """
+        for arguments in (
+            ["--stuck-work=report"],
+            ["--isolation=keep"],
+            ["--isolation=takeover"],
+        ):
+            service: Any = self.make(*arguments)
+
+            self.assertEqual([o for o in service if isinstance(o, Watchdog)], [])
 
     def test_log_in_the_foreground(self) -> None:
         """

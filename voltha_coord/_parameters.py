@@ -7,8 +7,9 @@ from __future__ import annotations
 from . import _logging, config
 from .config import Parameter
 from .consul.address import DEFAULT_PORT
+from .ending import STUCK_STATUS
 from .keys import check_instance_id
-from .settings import Settings
+from .settings import EXIT, ISOLATIONS, STUCK_WORK, Settings
 
 #: What ``--consul`` calls a Consul inside this process.
 EMBEDDED = "embedded"
@@ -107,6 +108,38 @@ PARAMETERS = (
         _SETTING.node_health,
         "end the session also when Consul finds the whole node failed",
         kind="flag",
+    ),
+    Parameter(
+        "isolation",
+        config.one_of(*ISOLATIONS),
+        _SETTING.isolation,
+        "what becomes of work while Consul is out of reach; stop: it stops in time, "
+        "so that it never runs twice; keep: it goes on here, and may run elsewhere "
+        "too until contact; takeover: and node-recover-timeout later the last-known "
+        "items of the other members run here as well; every member that is cut off "
+        "does so, so an item may run on each of them",
+    ),
+    Parameter(
+        "emergency-timeout",
+        config.number,
+        _SETTING.emergency_timeout,
+        "seconds out of reach after which a member with keep or takeover is in an "
+        "emergency",
+    ),
+    Parameter(
+        "node-recover-timeout",
+        config.number,
+        _SETTING.node_recover_timeout,
+        "seconds out of reach after which a member with takeover runs the items of "
+        "the others",
+    ),
+    Parameter(
+        "stuck-work",
+        config.one_of(*STUCK_WORK),
+        EXIT,
+        "what is done about work that has not stopped when other members may begin "
+        f"it; exit: this process ends at once, with status {STUCK_STATUS}; report: "
+        "it is said in the log, and nothing else",
     ),
     Parameter(
         "drain-timeout",

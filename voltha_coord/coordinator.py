@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
@@ -42,6 +42,7 @@ from .consul.retries import RetryTimers
 from .consul.token import TokenSource
 from .consul.transport import ITransport
 from .election import Election
+from .emergency import Emergency
 from .errors import (
     ConsulError,
     DuplicateCoordinatorError,
@@ -50,24 +51,28 @@ from .errors import (
 )
 from .events import (
     Connection,
+    ConnectionChanged,
     Event,
     LeaderChanged,
     Listeners,
     RoleChanged,
+    WorkStuck,
 )
 from .held import acquire, release
 from .interfaces import ILeader, IRunner, IWorker
 from .keys import CONSTANTS, Keys, check_instance_id, is_instance_id, overridden
 from .leader import Leader
+from .last_known import LastKnown
 from .leading import Leading
 from .link import Link
 from .membership import MemberKeeper
 from .outage import election_seconds, raft_heartbeat, ridden_out
 from .records import Member
+from .plugins import make_emergency_planner
 from .retrying import Retrying
-from .role import CANDIDATE, LEADER, RoleCore, RoleMachine
+from .role import LEADER, RoleCore, RoleMachine
 from .session import SessionKeeper, service_for
-from .settings import RETRY_STEPS, Settings
+from .settings import EXIT, RETRY_STEPS, TAKEOVER, Settings
 from .shutdown import ShutdownSteps
 from .status import describe
 from .succession import Succession
@@ -118,6 +123,9 @@ class Coordinator:
     :param weight: this member's share of the work.
     :param can_lead: whether it takes part in the election.
     :param now: the lease clock in seconds; default: the boot-time clock, or
+    :param on_stuck: ends this process; called with the ids of work that has not
+        stopped in time where ``Settings.stuck_work`` is ``exit``.  Without it
+        such work is reported and nothing more.
         the reactor's own for a reactor that does no I/O.
     :param wall_clock: for records meant for people.
     :param random: for jitter and ids, in [0, 1).
@@ -153,6 +161,7 @@ class Coordinator:
         weight: float = 1.0,
         can_lead: bool = True,
         now: Callable[[], float] | None = None,
+        on_stuck: Callable[[tuple[str, ...]], object] | None = None,
         wall_clock: Callable[[], float] | None = None,
         random: Callable[[], float] | None = None,
         registry: MutableMapping[tuple[str, str], Coordinator] | None = None,
@@ -170,6 +179,7 @@ class Coordinator:
         self.weight = weight
         self.can_lead = can_lead
         self.keys = self._make_keys()
+        self._on_stuck = on_stuck
         self.LEADER_KEY = self.keys.leader
         self.MEMBERSHIP_PREFIX = self.keys.members
         self.ASSIGNMENT_PREFIX = self.keys.assignments
@@ -256,6 +266,13 @@ class Coordinator:
         self.worker: IWorker = self._make_worker(worker_class, runner)
         self._registry[self._registered] = self
         self.log.info("initializing-coordinator", prefix=self.keys.prefix)
+        self._listeners.add(self._heard)
+        if self.settings.stuck_work == EXIT and on_stuck is None:
+            self.log.warning(
+                "stuck-work-only-reported",
+                effect="this process does not end by itself when work does not stop",
+                action="give the Coordinator on_stuck",
+            )
         self._starting = reactor.callLater(0, self._start)
         self.log.info("initialized-coordinator", consul=self._requester.address)
 
@@ -351,10 +368,34 @@ class Coordinator:
         self, worker_class: Callable[..., IWorker], runner: IRunner | None
     ) -> IWorker:
         if runner is None:
+            can_lead=self.can_lead,
             return worker_class(self.instance_id, self)
         return worker_class(self.instance_id, self, runner)
 
     # What an application asks.
+        self._last_known = LastKnown(
+            self.steady,
+            self.api,
+            self.keys,
+            self.settings,
+            instance_id=self.instance_id,
+            lease=lambda: self.session.lease,
+            **shared,
+        )
+        self.emergency = Emergency(
+            self.steady,
+            self.settings,
+            lease=lambda: self.session.lease,
+            connected=lambda: self.connection is Connection.CONNECTED,
+            here=lambda: self.worker.my_workload,
+            plan=lambda: self._last_known.takeover(
+                self._member(),
+                make_emergency_planner(self._leader_class),
+                self.worker.my_workload,
+            ),
+            changed=self._emergency_changed,
+            log=self.log,
+        )
 
     @property
     def uptime(self) -> float:
@@ -431,11 +472,12 @@ class Coordinator:
     @property
     def role(self) -> str:
         """
-        What this member is: candidate, follower, leader, draining or stopped.
+        What this member is: candidate, follower, leader, emergency, draining or
+        stopped.  A member that may not lead is never a candidate.
         """
         if self._role_core.name == LEADER and not self.is_leader:
             # The lease has just run out; nothing has had time to react yet.
-            return CANDIDATE
+            return self._role_core.unled
         return self._role_core.name
 
     @property
@@ -490,9 +532,30 @@ class Coordinator:
     @property
     def is_ready(self) -> bool:
         """
-        Whether this is a member, and a leader is known.
+        Whether this is a member, a leader is known, and it is not on its way
+        out.
         """
-        return self.is_member and self.leader_id is not None and self._leased()
+        if self.shutting_down or not self.is_member:
+            return False
+        return self.leader_id is not None and self._leased()
+
+    @property
+    def work_deadline(self) -> float | None:
+        """
+        When work must have stopped unless more is acknowledged, on the lease
+        clock; ``None`` before the first lease.  May be asked in any thread.
+        """
+        lease = self.session.lease
+        return None if lease is None else lease.deadline
+
+    @property
+    def unstopped_work(self) -> Collection[str]:
+        """
+        The ids of the items that may be running here.  May be asked in any
+        thread, but then raises ``RuntimeError`` when they change meanwhile.
+        """
+        unstopped: Collection[str] | None = getattr(self.worker, "unstopped", None)
+        return self.worker.my_workload if unstopped is None else unstopped
 
     def wait_for_a_leader(self) -> Deferred[str]:
         """
@@ -608,7 +671,7 @@ class Coordinator:
             node=self.session.node or None,
             version=__version__,
             started_at=self._started_at,
-        ).encode()
+        )
 
     @inlineCallbacks
     def _compare_timing(self) -> Steps[None]:
@@ -622,8 +685,13 @@ class Coordinator:
         except ConsulError:
             # No right to ask is no reason to say anything; doctor does.
             return
+        if self.settings.isolation == TAKEOVER:
+            self._last_known.start()
         heartbeat = raft_heartbeat(agent)
         election = None if heartbeat is None else round(election_seconds(heartbeat), 1)
+        return self._member().encode()
+
+    def _member(self) -> Member:
         if election is None or election <= rides:
             self.log.info(
                 "outage-ridden-out", seconds=rides, consul_election_seconds=election
@@ -688,11 +756,9 @@ class Coordinator:
         """
         Somebody else holds the leader key, or nobody.
         """
-        if leader_id is None or leader_id == self.instance_id:
-            self._role.leaderless()
-        else:
-            self._role.leader_known()
+        self._tell_role()
         previous, self._last_leader = self._last_leader, leader_id
+        self.emergency.lease_changed()
         self.log.info("leader-changed", leader_id=leader_id, previous=previous)
         self._listeners.tell(LeaderChanged(leader_id, previous))
         self._tell_waiters()
@@ -724,6 +790,12 @@ class Coordinator:
 
     # What a status page shows.
 
+    def _tell_role(self) -> None:
+        if self.leader_id is None or self.leader_id == self.instance_id:
+            self._role.leaderless()
+        else:
+            self._role.leader_known()
+
     def status(self) -> dict[str, Any]:
         """
         Give the state of this member, of what is known now.
@@ -742,6 +814,8 @@ class Coordinator:
             yield self.view.refresh()
             yield self.view.refresh_items()
         except ConsulError as error:
+        # What was seen of the leader key meanwhile came too early for the role.
+        self._tell_role()
             self.log.debug("status-not-refreshed", error=str(error))
         return self.status()
 
@@ -750,6 +824,34 @@ class Coordinator:
     def shutdown(self) -> Deferred[None]:
         """
         Give everything back and end; see Note [Shutting down].
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, ConnectionChanged):
+            self.emergency.connection_changed()
+
+    def _emergency_changed(self) -> None:
+        """
+        An emergency came, or what goes on in it changed, or it is over.
+        """
+        if self.emergency.active:
+            self._role.alarm()
+        elif not self.shutting_down:
+            self._role.all_clear()
+            self._tell_role()
+        emergency_changed = getattr(self.worker, "emergency_changed", None)
+        if self._worker_started and emergency_changed is not None:
+            emergency_changed()
+
+    def work_stuck(self, items: tuple[str, ...]) -> None:
+        """
+        Work has not stopped although the lease is over: tell those who listen,
+        and end the process where that is wanted.
+
+        :param items: its ids.
+        """
+        self._listeners.tell(WorkStuck(items))
+        if self.settings.stuck_work == EXIT and self._on_stuck is not None:
+            self._on_stuck(items)
+
 
         :return: a Deferred that fires when all is given back, as far as Consul
             answers, within ``Settings.drain_timeout`` and the bounds of the
@@ -790,6 +892,7 @@ class Coordinator:
         yield steps.local("stop-tasks", self._tasks.stop)
         yield steps.local("stop-retries", self._retrying.stop)
         yield steps.local("stop-view", self.view.stop)
+            self.emergency.stop()
         if self._election.owes:
             yield steps.consul("release-leadership", self._election.resign)
         if self._worker_started:
@@ -819,6 +922,7 @@ class Coordinator:
             yield self._membership.stop()
             yield release(self.api, self.membership_record_key, session)
             return
+        yield steps.local("stop-last-known", self._last_known.stop)
         yield acquire(
             self.api, self.membership_record_key, self._member_record(), session
         )

@@ -41,7 +41,6 @@ from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Timer
 from .lease import Lease, LeaseEnd
-from .leasing import TIMER_SLACK
 from .planning.takeover import Takeover
 from .settings import KEEP, STOP, TAKEOVER, Settings
 
@@ -50,11 +49,15 @@ from .settings import KEEP, STOP, TAKEOVER, Settings
 #: and the time in which a check reaches the catalog.
 REFUSED_SECONDS = 15.0
 
+#: Consul that has just answered is not silent before so many seconds.
+SETTLED_SECONDS = 1.0
+
 #: A timer that fires so many seconds late tells of a process that slept …
 SLEPT_SECONDS = 1.0
 
-#: … and is set once more, so that Consul can answer first.
-FIRST_CHANCE_SECONDS = 5.0
+#: … and is set once more, so that Consul can answer first: the longest pause
+#: between two attempts, and twice the time that one may take.
+FIRST_CHANCE_SECONDS = 10.0
 
 #: So many ids are named in a log event at most.
 MOST_NAMED = 5
@@ -121,6 +124,7 @@ class Emergency:
         self._over: Lease | None = None
         self._cut_off_at = 0.0
         self._entered_at = 0.0
+        self._heard = False
         self._due = 0.0
         self._takeover_due: float | None = None
         self._entering = Timer(reactor, self._entering_due)
@@ -178,7 +182,7 @@ class Emergency:
             return
         self._over = lease
         if self._connected():
-            self._refusing.set(REFUSED_SECONDS)
+            self._hear()
         if lease.ended is not LeaseEnd.SESSION or not self._connected():
             self._cut_off()
 
@@ -189,13 +193,22 @@ class Emergency:
         if self._never or self._over is None:
             return
         if self._connected():
-            self._refusing.set(REFUSED_SECONDS)
+            self._hear()
             return
+        heard, self._heard = self._heard, False
         self._refusing.cancel()
         if self._phase is Phase.QUIET:
             self._cut_off()
-        else:
-            self._look()
+        elif self._phase is Phase.CUT_OFF and heard:
+            left = self._due - self._reactor.seconds()
+            self._enter_in(max(left, SETTLED_SECONDS))
+
+    def _hear(self) -> None:
+        """
+        Consul answers, but there is no lease: there will be one, or none at all.
+        """
+        self._heard = True
+        self._refusing.set(REFUSED_SECONDS)
 
     def stop(self) -> None:
         """
@@ -209,17 +222,22 @@ class Emergency:
     def _cut_off(self) -> None:
         self._phase = Phase.CUT_OFF
         self._cut_off_at = self._reactor.seconds()
-        self._due = self._cut_off_at + self._settings.emergency_timeout
-        self._entering.set(self._settings.emergency_timeout)
+        self._enter_in(self._settings.emergency_timeout)
         self._changed()
 
+    def _enter_in(self, seconds: float) -> None:
+        self._due = self._reactor.seconds() + seconds
+        self._entering.set(seconds)
+
     def _entering_due(self) -> None:
+        if self._connected():
+            # Contact or a refusal comes next; or silence, of which we are told.
+            return
         wait = self._still_to_wait(self._due)
         if wait:
-            self._due = self._reactor.seconds() + wait
-            self._entering.set(wait)
+            self._enter_in(wait)
         else:
-            self._look()
+            self._enter()
 
     def _still_to_wait(self, due: float) -> float:
         """
@@ -229,18 +247,8 @@ class Emergency:
         slept = self._reactor.seconds() > due + SLEPT_SECONDS
         return FIRST_CHANCE_SECONDS if slept else 0.0
 
-    def _look(self) -> None:
-        """
-        Enter the emergency, if it is time and Consul is silent.
-        """
+    def _enter(self) -> None:
         now = self._reactor.seconds()
-        due = now >= self._due - TIMER_SLACK
-        # Where Consul answers, contact or a refusal comes next; or silence, of
-        # which we are told.
-        if self._phase is Phase.CUT_OFF and due and not self._connected():
-            self._enter(now)
-
-    def _enter(self, now: float) -> None:
         self._phase = Phase.EMERGENCY
         self._entered_at = now
         here = sorted(self._here())
@@ -331,6 +339,7 @@ class Emergency:
             timer.cancel()
         extra, self.extra = self.extra, {}
         self._takeover_due = None
+        self._heard = False
         if before is Phase.EMERGENCY:
             self._log.warning(
                 "emergency-left",

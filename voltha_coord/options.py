@@ -42,6 +42,10 @@ _SETTINGS = (
     "lock-delay",
     "session-ttl",
     "node-health",
+    "isolation",
+    "emergency-timeout",
+    "node-recover-timeout",
+    "stuck-work",
     "drain-timeout",
 )
 

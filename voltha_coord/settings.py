@@ -212,7 +212,10 @@ class Settings:
         10.0, 0.0, 3600.0, "after the lease ended, before an emergency is declared"
     )
     node_recover_timeout: float = _timing(
-        120.0, 0.0, 86400.0, "how long a lost member keeps its items in an emergency"
+        120.0,
+        0.0,
+        86400.0,
+        "after the lease ended, before the items of others run here too, with takeover",
     )
     work_timeout: float = _timing(
         60.0, 0.1, 3600.0, "deadline of a runner's call, but for stop_work"
@@ -222,7 +225,8 @@ class Settings:
     )
     stuck_work: str = _choice(
         STUCK_WORK,
-        "what is done about work that does not stop before the lease is over",
+        "what is done about work that does not stop before the lease is over: it is "
+        "reported; the process ends (the default of twistd)",
     )
     concurrent_work: int = _count(
         64, 1, 10_000, "calls that start, prepare or update items, under way at a time"

@@ -41,6 +41,7 @@ def describe(coordinator: Coordinator) -> dict[str, Any]:
         "liveness": coordinator.session.liveness,
         "members": view.describe(),
         "members_age": _rounded(view.age),
+        "emergency": coordinator.emergency.describe(),
         "workload": sorted(worker.my_workload),
         "assigned": sorted(getattr(worker, "assigned", ())),
         "errors": errors,
@@ -69,6 +70,8 @@ def waiting_for(coordinator: Coordinator) -> str | None:
     """
     Give in words what a member waits for; ``None`` when for nothing.
     """
+    if coordinator.emergency.active:
+        return "contact with Consul, to end an emergency"
     if coordinator.session_id is None:
         return "a Consul session"
     if not coordinator.is_member:

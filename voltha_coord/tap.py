@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -22,10 +22,16 @@ from . import _logging, plugins
 from ._reload import OnSignal, Reloading, StopOnce
 from .clock import boot_time
 from .consul.address import Address
+from .ending import end_process
 from .options import Options
 from .service import CoordinatorService
+from .settings import EXIT, STOP
+from .watchdog import Watchdog
 
 __all__ = ["Options", "makeService"]
+
+#: The watchdog does not look more often than every so many seconds for a lease.
+MIN_IDLE_SECONDS = 0.05
 
 
 class TwistdService(CoordinatorService):
@@ -85,7 +91,9 @@ def use_steady_clock(reactor: Any) -> None:
         reactor.seconds = boot_time
 
 
-def _make_coordinator(options: Options, reactor: Any) -> Callable[..., Any]:
+def _make_coordinator(
+    options: Options, reactor: Any, end: Callable[[], object]
+) -> Callable[..., Any]:
     def make(rest_port: int, consul: str | None = None) -> Any:
         from .coordinator import Coordinator
 
@@ -106,9 +114,33 @@ def _make_coordinator(options: Options, reactor: Any) -> Callable[..., Any]:
             connection=connection,
             weight=options["weight"],
             can_lead=not options["no-lead"],
+            on_stuck=lambda items: end(),
         )
 
     return make
+
+
+def _watch_over(service: CoordinatorService, options: Options, reactor: Any) -> None:
+    """
+    Have this process end also when its work blocks the reactor, where it is to
+    end when work does not stop.
+    """
+    settings = options.settings
+    if settings.stuck_work != EXIT or settings.isolation != STOP:
+        # With the other isolations work goes on beyond its lease on purpose.
+        return
+
+    def deadline() -> float | None:
+        coordinator = service.coordinator
+        return None if coordinator is None else coordinator.work_deadline
+
+    def here() -> Collection[str]:
+        coordinator = service.coordinator
+        return () if coordinator is None else coordinator.unstopped_work
+
+    idle = max(settings.grace, MIN_IDLE_SECONDS)
+    watchdog = Watchdog(reactor, boot_time, deadline, here, idle, end_process)
+    watchdog.setServiceParent(service)
 
 
 def makeService(
@@ -146,13 +178,17 @@ def makeService(
 
     service = TwistdService(
         reactor,
-        make_coordinator or _make_coordinator(options, reactor),
+        make_coordinator
+        or _make_coordinator(
+            options, reactor, lambda: end_process((stream or sys.stdout).flush)
+        ),
         web=None if options["rest-port"] is None else web,
         embedded=None if options.embedded_port is None else embedded,
         stop_bound=options.settings.drain_timeout + 5.0,
     )
     if stream is not None:
         service.log_output = output
+    _watch_over(service, options, reactor)
     service.stop_once = StopOnce(reactor)
     reloading = Reloading(reactor, options.read_again, service, output, options.files)
     reloading.setServiceParent(service)

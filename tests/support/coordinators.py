@@ -8,6 +8,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 
+from voltha_coord.events import Connection
+
 
 class RecordingCoordinator:
     """
@@ -24,8 +26,11 @@ class RecordingCoordinator:
         self.events: list[Any] = []
         self.ending: Deferred[None] = Deferred()
         self.refreshed: Deferred[dict[str, Any]] | None = None
+        self.connection = Connection.CONNECTED
         self.is_ready = False
         self.token_changes = False
+        self.work_deadline: float | None = None
+        self.unstopped_work: tuple[str, ...] = ()
         self.told: dict[str, Any] = {
             "instance_id": "m1",
             "role": "candidate",
