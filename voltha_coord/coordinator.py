@@ -58,6 +58,7 @@ from .events import (
     RoleChanged,
     WorkStuck,
 )
+from .handover import HandOver
 from .held import acquire, release
 from .interfaces import ILeader, IRunner, IWorker
 from .keys import CONSTANTS, Keys, check_instance_id, is_instance_id, overridden
@@ -339,6 +340,14 @@ class Coordinator:
             tally=self.tally.watch("leader"),
             **waiting,
         )
+        self.hand_over = HandOver(
+            self.steady,
+            self.api,
+            self.keys,
+            self._election,
+            instance_id=self.instance_id,
+            **shared,
+        )
         self.view = MembersView(
             self.steady,
             self.api,
@@ -615,6 +624,24 @@ class Coordinator:
         if self._election.term is not None:
             self._election.give_up(reason)
 
+    def transfer_leadership(self, to: str | None = None) -> Deferred[None]:
+        """
+        Hand leadership over to another member, without a moment in between in
+        which nobody leads for long or two do; see Note [Handing over].
+
+        :param to: its instance id; without one, the next member that can lead.
+            Ours is no error: nothing is to be done.
+        :return: a Deferred that fires once this member leads no more.  It fails
+            with :class:`TransferRefused` when that cannot be, and this member
+            leads on; so it does when :class:`ConsulError` says that the members
+            could not be read.  It fails with :class:`NotLeading` when another
+            member leads, or none, and with :class:`ShutDownError` at shutdown.
+            Cancelling it calls the hand-over off, unless it has been sent.
+        """
+        if self.shutting_down:
+            return fail(ShutDownError("the Coordinator is shutting down"))
+        return self.hand_over.transfer(to)
+
     def set_weight(self, weight: float) -> None:
         """
         Take another share of the work from now on.
@@ -778,6 +805,7 @@ class Coordinator:
             self._role.drain()
         else:
             self._role.deposed()
+        self.hand_over.deposed(reason)
 
     def _leader_at_rest(self) -> None:
         self._election.wake()
@@ -887,6 +915,7 @@ class Coordinator:
             budget=self.settings.drain_timeout,
         )
         yield steps.local("halt-leader", self._when_at_rest)
+        yield steps.local("stop-hand-over", self.hand_over.stop)
         yield steps.local("stop-election", self._election.stop)
         yield steps.local("stop-leading", self._leading.stop)
         yield steps.local("stop-tasks", self._tasks.stop)

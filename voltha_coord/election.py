@@ -210,6 +210,13 @@ class Election:
         session = self._session.session_id
         return self._office.named or (session is not None and self._held_by(session))
 
+    @property
+    def retired(self) -> bool:
+        """
+        Whether this member begins no term any more.
+        """
+        return self._retired
+
     def start(self) -> None:
         """
         Begin to take part, until :meth:`stop`.

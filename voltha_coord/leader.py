@@ -60,6 +60,7 @@ from .records import Member, OwnerRecord, RecordError
 from .reminding import Reminders
 from .settings import MOST_SOAKS
 from .snapshot import Look, take_look
+from .transfers import Transfers
 
 if TYPE_CHECKING:
     from .coordinator import Coordinator
@@ -139,9 +140,17 @@ class Leader:
         self._consistent_at = -math.inf
         self._waiting: tuple[OwnerRecord, ...] = ()
         self._said: dict[str, object] = {}
-        self._intent: tuple[Entry, ...] | None = None
+        self._intent: list[Entry] | None = None
         self._denied_since: float | None = None
         self._give_up = coordinator.give_up_leadership
+        self._transfers = Transfers(
+            self._retries,
+            term,
+            instance_id=coordinator.instance_id,
+            transfer=coordinator.hand_over.transfer,
+            random=self._random,
+            log=self._log,
+        )
         self._reminders = Reminders(self._keys, self._settings.resync_interval)
         self._watch_tally = coordinator.tally.watch
         self._watches: tuple[Watch[Any], ...] = (
@@ -195,6 +204,7 @@ class Leader:
         if self._looking is not None:
             self._looking.cancel()
         yield self._tasks.stop()
+        yield self._transfers.stop()
         for watch in self._watches:
             yield watch.stop()
 
@@ -273,12 +283,21 @@ class Leader:
 
     def _intent_seen(self, reading: Reading) -> None:
         """
-        An operator wants something, or wants it no more: a pass is due.
+        An operator wants something, or wants it no more: a pass is due, unless
+        it is that somebody else should lead.
         """
-        changed = self._intent is not None and self._intent != reading.entries
-        self._intent = reading.entries
+        planned = []
+        request = None
+        for entry in reading.entries:
+            if entry.key == self._keys.transfer:
+                request = entry
+            else:
+                planned.append(entry)
+        changed = self._intent is not None and self._intent != planned
+        self._intent = planned
         if changed:
             self._want_pass(self._settings.departed_soak)
+        self._transfers.seen(request)
 
     def _want_pass(self, soak: float) -> None:
         """
@@ -314,7 +333,7 @@ class Leader:
     @inlineCallbacks
     def _run(self) -> Steps[None]:
         backoff = Backoff(self._random)
-        while self._term.active:
+        while not self._term.over:
             try:
                 passed: bool = yield self._step()
                 if passed:
@@ -325,7 +344,7 @@ class Leader:
             except LeaseOverError:
                 return
             except Exception as error:
-                if not self._term.active:
+                if self._term.over:
                     # The write that showed it has said so.
                     return
                 # Whatever a planner or a snapshot comes up with: the loop of a

@@ -263,18 +263,25 @@ class Term:
         """
         reading: Reading = yield self._api.get(self._keys.term, consistent=True)
         entry = reading.entry
-        try:
-            record = None if entry is None else TermRecord.from_entry(entry)
-        except RecordError:
-            record = None
-        if entry is not None and record is not None and record.session == self.heir:
+        record = None if entry is None else _readable(entry)
+        if record is not None and record.session == self.heir:
             last = evolve(self._record, seq=self._record.seq + 1, released=True)
-            return last, entry.modify_index
-        mine = (self._record.session, self._record.token)
-        if entry is None or record is None or (record.session, record.token) != mine:
+            return last, self._index
+        if entry is None or record is None or not self._is_ours(record):
             self._over_now(RECORD_LOST)
             return None
         return record, entry.modify_index
+
+    def wrote(self, entry: Entry) -> bool:
+        """
+        Whether that is a term record of this term.
+        """
+        record = _readable(entry)
+        return record is not None and self._is_ours(record)
+
+    def _is_ours(self, record: TermRecord) -> bool:
+        mine = self._record
+        return (record.session, record.token) == (mine.session, mine.token)
 
     def _learn(self, results: Sequence[Entry]) -> None:
         for entry in results:
@@ -409,6 +416,13 @@ class Term:
         elif applied is False:
             self.heir = ""
         return applied
+
+
+def _readable(entry: Entry) -> TermRecord | None:
+    try:
+        return TermRecord.from_entry(entry)
+    except RecordError:
+        return None
 
 
 def _why(outcome: TransactionOutcome) -> str:
