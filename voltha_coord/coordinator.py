@@ -62,14 +62,14 @@ from .handover import HandOver
 from .held import acquire, release
 from .interfaces import ILeader, IRunner, IWorker
 from .keys import CONSTANTS, Keys, check_instance_id, is_instance_id, overridden
-from .leader import Leader
 from .last_known import LastKnown
+from .leader import Leader
 from .leading import Leading
 from .link import Link
 from .membership import MemberKeeper
 from .outage import election_seconds, raft_heartbeat, ridden_out
-from .records import Member
 from .plugins import make_emergency_planner
+from .records import Member
 from .retrying import Retrying
 from .role import LEADER, RoleCore, RoleMachine
 from .session import SessionKeeper, service_for
@@ -123,10 +123,10 @@ class Coordinator:
     :param transports: carry the requests, in place of ``connection``.
     :param weight: this member's share of the work.
     :param can_lead: whether it takes part in the election.
-    :param now: the lease clock in seconds; default: the boot-time clock, or
     :param on_stuck: ends this process; called with the ids of work that has not
         stopped in time where ``Settings.stuck_work`` is ``exit``.  Without it
         such work is reported and nothing more.
+    :param now: the lease clock in seconds; default: the boot-time clock, or
         the reactor's own for a reactor that does no I/O.
     :param wall_clock: for records meant for people.
     :param random: for jitter and ids, in [0, 1).
@@ -161,8 +161,8 @@ class Coordinator:
         transports: Sequence[ITransport] | None = None,
         weight: float = 1.0,
         can_lead: bool = True,
-        now: Callable[[], float] | None = None,
         on_stuck: Callable[[tuple[str, ...]], object] | None = None,
+        now: Callable[[], float] | None = None,
         wall_clock: Callable[[], float] | None = None,
         random: Callable[[], float] | None = None,
         registry: MutableMapping[tuple[str, str], Coordinator] | None = None,
@@ -179,8 +179,8 @@ class Coordinator:
         self.rest_port = rest_port
         self.weight = weight
         self.can_lead = can_lead
-        self.keys = self._make_keys()
         self._on_stuck = on_stuck
+        self.keys = self._make_keys()
         self.LEADER_KEY = self.keys.leader
         self.MEMBERSHIP_PREFIX = self.keys.members
         self.ASSIGNMENT_PREFIX = self.keys.assignments
@@ -266,7 +266,6 @@ class Coordinator:
         self._wire()
         self.worker: IWorker = self._make_worker(worker_class, runner)
         self._registry[self._registered] = self
-        self.log.info("initializing-coordinator", prefix=self.keys.prefix)
         self._listeners.add(self._heard)
         if self.settings.stuck_work == EXIT and on_stuck is None:
             self.log.warning(
@@ -274,6 +273,7 @@ class Coordinator:
                 effect="this process does not end by itself when work does not stop",
                 action="give the Coordinator on_stuck",
             )
+        self.log.info("initializing-coordinator", prefix=self.keys.prefix)
         self._starting = reactor.callLater(0, self._start)
         self.log.info("initialized-coordinator", consul=self._requester.address)
 
@@ -368,20 +368,11 @@ class Coordinator:
             make_leader=self._leading.begin,
             entered=self._role_entered,
             settled=self._leader_at_rest,
+            can_lead=self.can_lead,
             log=self.log,
         )
         self._role_name = self._role_core.name
         self._role = RoleMachine(self._role_core)
-
-    def _make_worker(
-        self, worker_class: Callable[..., IWorker], runner: IRunner | None
-    ) -> IWorker:
-        if runner is None:
-            can_lead=self.can_lead,
-            return worker_class(self.instance_id, self)
-        return worker_class(self.instance_id, self, runner)
-
-    # What an application asks.
         self._last_known = LastKnown(
             self.steady,
             self.api,
@@ -405,6 +396,15 @@ class Coordinator:
             changed=self._emergency_changed,
             log=self.log,
         )
+
+    def _make_worker(
+        self, worker_class: Callable[..., IWorker], runner: IRunner | None
+    ) -> IWorker:
+        if runner is None:
+            return worker_class(self.instance_id, self)
+        return worker_class(self.instance_id, self, runner)
+
+    # What an application asks.
 
     @property
     def uptime(self) -> float:
@@ -685,8 +685,13 @@ class Coordinator:
         self.session.start()
         self._membership.start()
         self._election.start()
+        if self.settings.isolation == TAKEOVER:
+            self._last_known.start()
 
     def _member_record(self) -> bytes:
+        return self._member().encode()
+
+    def _member(self) -> Member:
         return Member(
             id=self.instance_id,
             host_address=self.external_host_address,
@@ -712,13 +717,8 @@ class Coordinator:
         except ConsulError:
             # No right to ask is no reason to say anything; doctor does.
             return
-        if self.settings.isolation == TAKEOVER:
-            self._last_known.start()
         heartbeat = raft_heartbeat(agent)
         election = None if heartbeat is None else round(election_seconds(heartbeat), 1)
-        return self._member().encode()
-
-    def _member(self) -> Member:
         if election is None or election <= rides:
             self.log.info(
                 "outage-ridden-out", seconds=rides, consul_election_seconds=election
@@ -761,6 +761,7 @@ class Coordinator:
         """
         self._election.wake()
         self._membership.wake()
+        self.emergency.lease_changed()
         self._tell_worker()
         self.link.lease_changed()
         self._tell_waiters()
@@ -785,10 +786,15 @@ class Coordinator:
         """
         self._tell_role()
         previous, self._last_leader = self._last_leader, leader_id
-        self.emergency.lease_changed()
         self.log.info("leader-changed", leader_id=leader_id, previous=previous)
         self._listeners.tell(LeaderChanged(leader_id, previous))
         self._tell_waiters()
+
+    def _tell_role(self) -> None:
+        if self.leader_id is None or self.leader_id == self.instance_id:
+            self._role.leaderless()
+        else:
+            self._role.leader_known()
 
     def _tell_waiters(self) -> None:
         if self.leader_id is not None:
@@ -808,6 +814,8 @@ class Coordinator:
         self.hand_over.deposed(reason)
 
     def _leader_at_rest(self) -> None:
+        # What was seen of the leader key meanwhile came too early for the role.
+        self._tell_role()
         self._election.wake()
         self._rest_waiters.fire(None)
 
@@ -816,42 +824,6 @@ class Coordinator:
             return succeed(None)
         return self._rest_waiters.wait()
 
-    # What a status page shows.
-
-    def _tell_role(self) -> None:
-        if self.leader_id is None or self.leader_id == self.instance_id:
-            self._role.leaderless()
-        else:
-            self._role.leader_known()
-
-    def status(self) -> dict[str, Any]:
-        """
-        Give the state of this member, of what is known now.
-        """
-        return describe(self)
-
-    @inlineCallbacks
-    def refresh_status(self) -> Steps[dict[str, Any]]:
-        """
-        Read the members and how much they have, and give :meth:`status`.
-
-        :return: a Deferred that fires with it; when Consul does not answer,
-            with the members as last read, and their age.
-        """
-        try:
-            yield self.view.refresh()
-            yield self.view.refresh_items()
-        except ConsulError as error:
-        # What was seen of the leader key meanwhile came too early for the role.
-        self._tell_role()
-            self.log.debug("status-not-refreshed", error=str(error))
-        return self.status()
-
-    # Shutting down.
-
-    def shutdown(self) -> Deferred[None]:
-        """
-        Give everything back and end; see Note [Shutting down].
     def _heard(self, event: Event) -> None:
         if isinstance(event, ConnectionChanged):
             self.emergency.connection_changed()
@@ -880,6 +852,34 @@ class Coordinator:
         if self.settings.stuck_work == EXIT and self._on_stuck is not None:
             self._on_stuck(items)
 
+    # What a status page shows.
+
+    def status(self) -> dict[str, Any]:
+        """
+        Give the state of this member, of what is known now.
+        """
+        return describe(self)
+
+    @inlineCallbacks
+    def refresh_status(self) -> Steps[dict[str, Any]]:
+        """
+        Read the members and how much they have, and give :meth:`status`.
+
+        :return: a Deferred that fires with it; when Consul does not answer,
+            with the members as last read, and their age.
+        """
+        try:
+            yield self.view.refresh()
+            yield self.view.refresh_items()
+        except ConsulError as error:
+            self.log.debug("status-not-refreshed", error=str(error))
+        return self.status()
+
+    # Shutting down.
+
+    def shutdown(self) -> Deferred[None]:
+        """
+        Give everything back and end; see Note [Shutting down].
 
         :return: a Deferred that fires when all is given back, as far as Consul
             answers, within ``Settings.drain_timeout`` and the bounds of the
@@ -892,6 +892,7 @@ class Coordinator:
             self.shutting_down = self._leaving = True
             self.log.info("shutting-down")
             self._election.retire()
+            self.emergency.stop()
             self._role.drain()
             # In a turn of its own: whoever calls may be called by what is to
             # be stopped, as a listener is by the election.
@@ -921,7 +922,7 @@ class Coordinator:
         yield steps.local("stop-tasks", self._tasks.stop)
         yield steps.local("stop-retries", self._retrying.stop)
         yield steps.local("stop-view", self.view.stop)
-            self.emergency.stop()
+        yield steps.local("stop-last-known", self._last_known.stop)
         if self._election.owes:
             yield steps.consul("release-leadership", self._election.resign)
         if self._worker_started:
@@ -951,7 +952,6 @@ class Coordinator:
             yield self._membership.stop()
             yield release(self.api, self.membership_record_key, session)
             return
-        yield steps.local("stop-last-known", self._last_known.stop)
         yield acquire(
             self.api, self.membership_record_key, self._member_record(), session
         )
