@@ -25,7 +25,8 @@ from voltha_coord.errors import (
     TransferRefused,
 )
 from voltha_coord.events import Event, LeaderChanged, RoleChanged
-from voltha_coord.handover import ATTEMPTS, HEIR_SECONDS, WRITE_SECONDS
+from voltha_coord.heir import HEIR_SECONDS
+from voltha_coord.passing import ATTEMPTS, WRITE_SECONDS
 from voltha_coord.records import Member, TermRecord
 from voltha_coord.settings import Settings
 from voltha_coord.testing import EmbeddedCluster
@@ -440,8 +441,8 @@ class RefusedTests(HandOverCase):
         """
         self.members("b")
 
-        self.assert_refused("zz", "is no member")
-        self.assert_refused("", "is no member")
+        self.assert_refused("zz", "is no living member")
+        self.assert_refused("", "is no living member")
 
     def test_not_alive(self) -> None:
         """
@@ -450,7 +451,7 @@ class RefusedTests(HandOverCase):
         self.members("b")
         self.put(self.cluster.keys.member("old"), b"alive")
 
-        self.assert_refused("old", "is not alive: no session holds its key")
+        self.assert_refused("old", "is no living member")
 
     def test_original(self) -> None:
         """
@@ -1110,7 +1111,7 @@ class HeirTests(HandOverCase):
         self.assertFalse(b.is_leader)
         self.assertEqual({a.leader_id, c.leader_id}, {self.leader().instance_id})
         (said,) = self.logged("heir-did-not-begin")
-        self.assertEqual((said["instance_id"], said["target"]), ("a", "b"))
+        self.assertEqual((said["instance_id"], said["heir"]), ("a", "b"))
 
     def test_begins_late(self) -> None:
         """

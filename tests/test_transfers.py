@@ -190,13 +190,13 @@ class TransferTests(ClusterTestCase):
         sent = self.sent(self.a, writes(self.key))
         self.ask(self.request("zz", extra={"by": "op"}))
 
-        self.assertEqual(self.refusal(), "'zz' is no member")
+        self.assertEqual(self.refusal(), "'zz' is no living member")
 
         found = self.found()
         assert found is not None
         self.assertEqual(
             found,
-            self.request("zz", extra={"by": "op"}, refused="'zz' is no member"),
+            self.request("zz", extra={"by": "op"}, refused="'zz' is no living member"),
         )
         (ops,) = sent
         self.assertEqual([op.verb for op in ops], ["check-session", "cas", "cas"])

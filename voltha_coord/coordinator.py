@@ -68,6 +68,7 @@ from .leading import Leading
 from .link import Link
 from .membership import MemberKeeper
 from .outage import election_seconds, raft_heartbeat, ridden_out
+from .passing import Passing
 from .plugins import make_emergency_planner
 from .records import Member
 from .retrying import Retrying
@@ -344,9 +345,15 @@ class Coordinator:
             self.steady,
             self.api,
             self.keys,
-            self._election,
-            instance_id=self.instance_id,
-            **shared,
+            Passing(
+                self.steady,
+                self.api,
+                self.keys,
+                self._election,
+                instance_id=self.instance_id,
+                **shared,
+            ),
+            self.log,
         )
         self.view = MembersView(
             self.steady,
