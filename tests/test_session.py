@@ -51,6 +51,15 @@ def silence() -> RequestTimedOut:
     return RequestTimedOut("no answer")
 
 
+def says_gone(request: Request) -> Response | None:
+    """
+    Say that a session is gone, whether it is or not.
+    """
+    if RENEW in request.path:
+        return Response(404, {}, b"Session id 'x' not found")
+    return Response(200, {}, b"[]") if "session/info" in request.path else None
+
+
 class Base(SynchronousTestCase):
     """
     A bench with a keeper on it.
@@ -646,6 +655,25 @@ class KeepingTests(Base):
         self.assertEqual(self.changes, [True, False, True])
         self.end()
 
+    def test_renewal_answered_404_by_a_server_that_has_just_come_up(self) -> None:
+        """
+        A renewal that is answered 404 although the session lives, as by a server
+        that has not read its own log yet, ends nothing and extends nothing.
+        """
+        session = self.begin()
+        gone = Response(404, {}, f"Session id '{session}' not found".encode())
+        self.bench.hook = lambda request: gone if RENEW in request.path else None
+        self.bench.advance(RENEWAL_SPAN - 0.1)
+        self.assertTrue(self.leased)
+        self.bench.advance(0.2)
+        self.assertFalse(self.leased)
+        self.bench.hook = lambda request: None
+
+        self.bench.until(lambda: self.leased, SETTINGS.renew_interval + 0.1)
+
+        self.assertEqual(self.keeper.session_id, session)
+        self.end()
+
     def test_report_50_losses_are_counted(self) -> None:
         """
         Sessions are counted, and so are losses, by reason; being stopped is
@@ -1223,11 +1251,7 @@ class AbandoningTests(Base):
         self.use(Bench(), Settings(failure_detection=0.0))
         session = self.begin()
         self.hold("leader", session)
-        self.bench.hook = lambda request: (
-            Response(404, {}, b"Session id 'x' not found")
-            if RENEW in request.path
-            else None
-        )
+        self.bench.hook = says_gone
         self.bench.until(lambda: not self.leased)
         self.bench.hook = lambda request: None
         self.bench.until(lambda: self.leased)
@@ -1251,11 +1275,7 @@ class AbandoningTests(Base):
         )
         self.bench.hook = fails(silence(), RENEW)
         self.bench.advance(RENEWAL_SPAN + 0.5)
-        self.bench.hook = lambda request: (
-            Response(404, {}, b"Session id 'x' not found")
-            if RENEW in request.path
-            else None
-        )
+        self.bench.hook = says_gone
         self.bench.until(lambda: session not in self.bench.alive, 5.0)
 
         self.assertEqual(self.keys(), [])
@@ -1295,11 +1315,7 @@ class AbandoningTests(Base):
         """
         self.use(Bench(), Settings(failure_detection=0.0))
         session = self.begin()
-        self.bench.hook = lambda request: (
-            Response(404, {}, b"Session id 'x' not found")
-            if RENEW in request.path
-            else None
-        )
+        self.bench.hook = says_gone
         self.lose_requests("txn")
         self.bench.until(lambda: self.keeper.session_id is None)
         self.assertIn(session, self.bench.alive)

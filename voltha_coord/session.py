@@ -14,10 +14,13 @@ stands in the way of the next one.
 
 # Note [What ends a session]
 
-A renewal answered 404, a consistent read that does not find the session (made
-whenever something looks wrong: a pass that says the check is unknown, a member
-key that vanished, a transaction that calls the session invalid), or a check
-that keeps it alive no more (:class:`~.liveness.CheckEnd`).  If only the
+A consistent read that does not find the session, made whenever something looks
+wrong: a renewal answered 404, a pass that says the check is unknown, a member
+key that vanished, a transaction that calls the session invalid; or a check that
+keeps it alive no more (:class:`~.liveness.CheckEnd`).  A 404 alone proves
+nothing: a server that has just come to lead knows nothing yet of what it has on
+disk, and says so of sessions that live.  A consistent read waits until it does;
+meanwhile the lease is not extended.  If only the
 renewal part of the lease ran out, a renewal answered 200 proves the session
 alive, and a new lease begins for it.  Any other answer, and silence, mean
 nothing.
@@ -263,9 +266,13 @@ class SessionKeeper:
         """
         Something looks as if the session were gone: find out.
         """
-        if self.session_id is not None and not self._confirming:
+        if self.session_id is not None:
+            self._doubt(self.session_id, SESSION_GONE)
+
+    def _doubt(self, session: str, why: str) -> None:
+        if not self._confirming:
             self._confirming = True
-            self._requests.spawn("confirm-session", self._confirm, self.session_id)
+            self._requests.spawn("confirm-session", self._confirm, session, why)
 
     # The loop.
 
@@ -552,7 +559,7 @@ class SessionKeeper:
                 session, timeout=self._settings.renew_timeout
             )
         except InvalidSession:
-            self._lost(session, RENEWAL_REFUSED)
+            self._doubt(session, RENEWAL_REFUSED)
         except ConsulError as error:
             self._troubles.say("could-not-renew-session", error)
         else:
@@ -593,9 +600,9 @@ class SessionKeeper:
             self._do_without_check(end)
 
     @inlineCallbacks
-    def _confirm(self, session: str) -> Steps[None]:
+    def _confirm(self, session: str, why: str) -> Steps[None]:
         """
-        End the session if a consistent read does not find it.
+        End the session, for that reason, if a consistent read does not find it.
         """
         try:
             found = yield self._api.session(session, consistent=True)
@@ -604,7 +611,7 @@ class SessionKeeper:
         else:
             self._troubles.over("could-not-confirm-session")
             if found is None:
-                self._lost(session, SESSION_GONE)
+                self._lost(session, why)
         finally:
             self._confirming = False
 
