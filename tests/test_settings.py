@@ -247,6 +247,24 @@ class RefusalTests(SynchronousTestCase):
 
             self.assertEqual(getattr(Settings(**advised), found[1]), float(found[2]))
 
+    def test_advice_asks_for_no_more_than_is_needed(self) -> None:
+        """
+        What is a little shorter than what is said to be needed is refused, also
+        where the check is passed more often than every third of its TTL.
+        """
+        for grace in (0.5, 2.5, 20):
+            values = {
+                "failure_detection": 0.7,
+                "stop_grace": grace,
+                "session_ttl": 100,
+            }
+            error = self.assertRaises(ConfigurationError, Settings, **values)
+            found = re.search(r"failure_detection of at least ([\d.]+) s", str(error))
+            assert found is not None, error
+
+            values["failure_detection"] = 0.98 * float(found[1])
+            self.assertRaises(ConfigurationError, Settings, **values)
+
     def test_evolve_checks(self) -> None:
         """
         A changed copy is checked like a new value.
@@ -271,8 +289,20 @@ class ArithmeticTests(SynchronousTestCase):
         """
         The check is passed three times in its TTL, and never without one.
         """
-        self.assertEqual(Settings(failure_detection=6).pass_interval, 2)
+        self.assertEqual(Settings(failure_detection=1.5).pass_interval, 0.5)
         self.assertEqual(Settings(failure_detection=0).pass_interval, 0)
+
+    def test_longest_pass_interval(self) -> None:
+        """
+        However long its TTL, the check is passed every second: with a TTL of ten
+        seconds an agent that is away for five, and takes one more until it
+        listens, costs no work.
+        """
+        settings = Settings(failure_detection=10)
+        works = 10 - guard_seconds(10) - settings.grace
+
+        self.assertEqual(settings.pass_interval, 1)
+        self.assertLess(settings.pass_interval + 5 + 1 + settings.pass_interval, works)
 
     def test_grace(self) -> None:
         """

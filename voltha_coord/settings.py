@@ -30,6 +30,11 @@ GUARD_SHARE = 0.02
 #: Stopping work begins such a share of the check's TTL before the lease ends.
 GRACE_SHARE = 1 / 6
 
+#: The liveness check is passed every third of its TTL, and so often at least, in
+#: seconds: what is left of the TTL after a pass is what an agent that is
+#: restarted may take.
+LONGEST_PASS_INTERVAL = 1.0
+
 #: What floating point may be wrong by, in seconds.
 _NEGLIGIBLE = 1e-9
 
@@ -270,11 +275,16 @@ class Settings:
         need = passes + self.grace + guard_seconds(check)
         if not check or need <= check + _NEGLIGIBLE:
             return
-        # What is left of it by passes that are a third of it each.
+        # What is left of it by passes that are a third of it each, or as long as
+        # they may be.
         if self.stop_grace is None:
             least = _least(0, 1 / 3 - GRACE_SHARE)
         else:
-            least = _least(self.stop_grace, 1 / 3)
+            longest = LONGEST_PASS_INTERVAL
+            least = min(
+                _least(self.stop_grace, 1 / 3),
+                max(3 * longest, _least(2 * longest + self.stop_grace, 1)),
+            )
         room = f"two passes (one each {_brief(self.pass_interval)} s)"
         self._refuse("failure_detection", room, (), least)
 
@@ -314,7 +324,7 @@ class Settings:
         """
         Seconds between two passes of the liveness check; 0 without one.
         """
-        return self.failure_detection / 3
+        return min(self.failure_detection / 3, LONGEST_PASS_INTERVAL)
 
     @property
     def pass_timeout(self) -> float:
@@ -323,7 +333,7 @@ class Settings:
         since the next one is sent meanwhile, so that a slow agent costs nothing;
         less than the lease, so that trouble is known before the lease ends.
         """
-        return min(self.renew_timeout, 1.5 * self.pass_interval)
+        return min(self.renew_timeout, self.failure_detection / 2)
 
     @property
     def grace(self) -> float:
