@@ -5,6 +5,7 @@ Tests for the transport of production, against a real server on loopback.
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -416,6 +417,116 @@ class HttpTransportTests(TestCase):
                 self.assertIs(type(error), ConsulUnavailable)
                 self.assertIn(f"{method} /v1/x", str(error))
             yield self.server.when_empty()
+
+    @inlineCallbacks
+    def test_closed_without_an_answer(self) -> Steps[None]:
+        """
+        An agent with too many connections says nothing and closes: the error
+        names the limit (field report 95); one after half an answer does not.
+        """
+
+        def half(connection: Connection, *_: Any) -> None:
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")
+            connection.close()
+
+        hints = []
+        for handler in (lambda c, *_: c.close(), lambda c, *_: c.reset(), half):
+            transport = self.serve(handler)
+            error = yield self.assertFailure(
+                transport.request(Request("PUT", "/v1/x")), ConsulUnavailable
+            )
+            hints.append("http_max_conns_per_client" in str(error))
+
+        self.assertEqual(hints, [True, True, False])
+
+    @inlineCallbacks
+    def test_endless_body(self) -> Steps[None]:
+        """
+        An answer that is too long is given up at once, its connection closed,
+        and the next request is sent on another.
+        """
+        starts = (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n",
+        )
+        for start in starts:
+            transport = self.serve(
+                lambda c, method, *_, start=start: c.send(
+                    start + b"x" * 5000 if method == "GET" else reply(b"true")
+                ),
+                most=4000,
+            )
+
+            error = yield self.assertFailure(
+                transport.request(Request("GET", "/v1/x")), ConsulUnavailable
+            )
+            after = yield transport.request(Request("PUT", "/v1/x"))
+
+            self.assertNotIsInstance(error, RequestTimedOut)
+            self.assertIn("more than 4000 bytes", str(error))
+            self.assertEqual(after.body, b"true")
+            self.assertEqual(len(self.server.open), 1)
+
+    @inlineCallbacks
+    def test_long_body(self) -> Steps[None]:
+        """
+        One that is just not too long is taken.
+        """
+        transport = self.serve(lambda c, *_: c.send(reply(b"x" * 4000)), most=4000)
+
+        response = yield transport.request(GET)
+
+        self.assertEqual(len(response.body), 4000)
+
+    @inlineCallbacks
+    def test_nobody_at_the_other_end(self) -> Steps[None]:
+        """
+        When idle connections have died without a word, one request finds out,
+        and the next goes over a new one.
+        """
+        dead: set[Connection] = set()
+
+        def handler(connection: Connection, *_: Any) -> None:
+            if connection not in dead:
+                connection.send(reply(b"[]"))
+
+        transport = self.serve(handler)
+        held = [transport.request(GET) for _ in range(CONNECTIONS[Lane.COMMAND])]
+        yield gatherResults(held)
+        dead.update(self.server.open)
+        self.assertEqual(len(dead), CONNECTIONS[Lane.COMMAND])
+        late = transport.request(evolve(GET, deadline=0.1))
+        yield self.assertFailure(late, RequestTimedOut)
+
+        response = yield transport.request(evolve(GET, deadline=1.0))
+
+        self.assertEqual(response.body, b"[]")
+        self.assertEqual(dead & self.server.open, set())
+
+    @inlineCallbacks
+    def test_found_dead_by_tcp(self) -> Steps[None]:
+        """
+        Connections are asked by TCP whether anybody is still there: a blocking
+        query on one that died without a word ends long before its deadline.
+        """
+        transport = self.serve(lambda c, *_: c.send(reply(b"[]")))
+        yield transport.request(GET)
+        ours = [r for r in reactor.getReaders() if isinstance(r, Client)]
+        (handle,) = [client.getHandle() for client in ours]
+
+        alive = handle.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        paces = [
+            handle.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (
+                socket.TCP_KEEPIDLE,
+                socket.TCP_KEEPINTVL,
+                socket.TCP_KEEPCNT,
+            )
+        ]
+
+        self.assertEqual(alive, 1)
+        idle, interval, probes = paces
+        self.assertLessEqual(idle + interval * probes, 12)
 
     @inlineCallbacks
     def test_refused(self) -> Steps[None]:

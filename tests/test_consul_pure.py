@@ -102,6 +102,19 @@ class BackoffTests(SynchronousTestCase):
 
         self.assertEqual(grew, [True, True, False, False])
 
+    def test_asked_to_wait(self) -> None:
+        """
+        A pause is as long as Consul asks for, but no longer than the last step;
+        an error that asks for nothing changes nothing.
+        """
+        steps = [1.0, 2.0, 5.0]
+        asked = (0.0, 3.0, 1e9)
+
+        pauses = [Backoff(lambda: 1.0, steps).next(RateLimited("", a)) for a in asked]
+
+        self.assertEqual(pauses, [1.0, 3.0, 5.0])
+        self.assertEqual(Backoff(lambda: 1.0, steps).next(ValueError()), 1.0)
+
     def test_apart(self) -> None:
         """
         Two activities do not slow each other down (B12).
@@ -373,6 +386,19 @@ class ClassifyTests(SynchronousTestCase):
         """
         for body in ("conflict", "{}", '{"Errors": [{"What": "x"}]}', "[]", "null"):
             self.assert_means(ConsulUnavailable, 409, body)
+
+    def test_retry_after(self) -> None:
+        """
+        What 429 and 503 ask for is kept; a date, or nonsense, asks for nothing.
+        """
+        for status in (429, 503):
+            for text, seconds in (("7", 7.0), ("", 0.0), ("-1", 0.0), ("²", 0.0)):
+                error = error_of(answer(status, "slow down", retry_after=text))
+                assert error is not None
+                self.assertEqual(error.retry_after, seconds, text)
+        date = error_of(answer(503, retry_after="Fri, 31 Dec 1999 23:59:59 GMT"))
+        assert date is not None
+        self.assertEqual(date.retry_after, 0.0)
 
     def test_html(self) -> None:
         """

@@ -47,6 +47,7 @@ from voltha_coord.errors import (
     ConfigurationError,
     ConsulError,
     ConsulUnavailable,
+    ForeignAnswer,
     InvalidSession,
     NoClusterLeader,
     RequestTimedOut,
@@ -379,6 +380,43 @@ class RequesterTests(SynchronousTestCase):
                 (False, RequestTimedOut, 4.0),
             ],
         )
+
+    def test_answered_by_another(self) -> None:
+        """
+        A success that is not Consul's counts as no answer, and after as many as
+        any others the next agent is tried.
+        """
+        told: list[ConsulError | None] = []
+        foreign = [said(200) for _ in range(SILENT_REQUESTS)]
+        requester = Requester(
+            [ScriptedTransport(*foreign, name="one"), ScriptedTransport(ok(1))],
+            on_outcome=lambda outcome: told.append(outcome.error),
+        )
+
+        for _ in foreign:
+            self.failureResultOf(requester.request(GET), ForeignAnswer)
+
+        self.assertEqual([type(one) for one in told], [ForeignAnswer] * len(foreign))
+        self.assertEqual(requester.switches, 1)
+        self.assertEqual(self.successResultOf(requester.request(GET)).body, b"1")
+
+    def test_each_agent_has_its_voice(self) -> None:
+        """
+        How one agent answers says nothing about how another does.
+        """
+        passes = Request("PUT", "/v1/agent/check/pass/x")
+        voice = {"x-consul-index": "7", "vary": "Accept-Encoding"}
+        requester = Requester(
+            [
+                ScriptedTransport(said(200, "[]", voice), said(200), NotConnected("")),
+                ScriptedTransport(said(200)),
+            ]
+        )
+        self.successResultOf(requester.request(GET))
+        self.failureResultOf(requester.request(passes), ForeignAnswer)
+        self.failureResultOf(requester.request(passes), NotConnected)
+
+        self.successResultOf(requester.request(passes))
 
     def test_busy_lane(self) -> None:
         """

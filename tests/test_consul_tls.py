@@ -9,6 +9,8 @@ import base64
 import datetime
 import ipaddress
 from pathlib import Path
+from threading import Event
+from threading import enumerate as threads
 from typing import Any
 
 from cryptography import x509
@@ -16,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from twisted.internet import reactor as _reactor
+from twisted.internet._resolver import GAIResolver
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import CancelledError, inlineCallbacks
 from twisted.internet.interfaces import (
@@ -43,7 +46,7 @@ from voltha_coord.consul.address import (
 )
 from voltha_coord.consul.connect import connect
 from voltha_coord.consul.http import HttpTransport
-from voltha_coord.consul.names import RememberingResolver
+from voltha_coord.consul.names import RememberingResolver, _Threads, resolver_of
 from voltha_coord.consul.tls import TLSContext
 from voltha_coord.consul.transport import NotConnected
 from voltha_coord.errors import ConfigurationError, RequestTimedOut
@@ -491,6 +494,22 @@ class ResolvingClock(Clock):
         self.nameResolver = ScriptedResolver()
 
 
+class PoollessReactor:
+    """
+    A reactor with Twisted's own resolver, but no threads for it.
+    """
+
+    def __init__(self) -> None:
+        self.callFromThread = reactor.callFromThread
+        self.nameResolver: IHostnameResolver = GAIResolver(self)  # type: ignore[arg-type]  # as much of one as it needs
+
+    def getThreadPool(self) -> Any:  # noqa: N802 (Twisted's name)
+        """
+        Fail the test.
+        """
+        raise AssertionError("a thread of the reactor was asked for")
+
+
 class RememberingResolverTests(SynchronousTestCase):
     """
     Names go on working when DNS does not (field reports 144 and 145).
@@ -608,6 +627,59 @@ class RememberingResolverTests(SynchronousTestCase):
         self.assertEqual(receiver.hosts, [])
 
 
+class ThreadsTests(TestCase):
+    """
+    Lookups by the system, in threads of our own (field report 144).
+    """
+
+    timeout = 10
+
+    @inlineCallbacks
+    def look_up(self, resolver: IHostnameResolver, name: str) -> Steps[Receiver]:
+        """
+        Look a name up.
+        """
+        receiver = Receiver()
+        resolver.resolveHostName(receiver, name, 8500)
+        while not receiver.complete:
+            yield deferLater(reactor, 0.01)
+        return receiver
+
+    @inlineCallbacks
+    def test_no_thread_of_the_reactor(self) -> Steps[None]:
+        """
+        In the place of Twisted's own resolver comes one that resolves the same,
+        and fails the same, without a thread of the reactor's pool.
+        """
+        resolver = resolver_of(PoollessReactor())
+
+        found = yield self.look_up(resolver, "localhost")
+        unknown = yield self.look_up(resolver, "nowhere.invalid")
+
+        self.assertIn("127.0.0.1", found.hosts)
+        self.assertEqual(unknown.hosts, [])
+
+    def test_threads_are_daemons(self) -> None:
+        """
+        A lookup that hangs keeps no process alive.
+        """
+        hanging = Event()
+        self.addCleanup(hanging.set)
+        _Threads().callInThreadWithCallback(lambda *_: None, hanging.wait)
+
+        ours = [one for one in threads() if one.name == "name-lookup"]
+
+        self.assertEqual({one.daemon for one in ours}, {True})
+
+    def test_an_application_has_its_own(self) -> None:
+        """
+        A resolver that was installed is used as it is.
+        """
+        clock = ResolvingClock()
+
+        self.assertIs(resolver_of(clock), clock.nameResolver)
+
+
 class ConnectTests(TestCase):
     """
     From settings to requests.
@@ -624,7 +696,7 @@ class ConnectTests(TestCase):
 
         def handler(connection: Connection, *request: Any) -> None:
             seen.extend(request)
-            connection.send(reply(b""))
+            connection.send(reply(b"[]"))
 
         server = Server(handler)
         port = reactor.listenTCP(0, server, interface="127.0.0.1")

@@ -747,6 +747,66 @@ class KeepingTests(Base):
             self.keeper.lease.deadline, answered[-1] + span, places=6
         )
 
+    def answer_in_place_of_consul(self, headers: dict[str, str]) -> None:
+        """
+        Let somebody answer everything with an empty 200.
+        """
+        self.bench.hook = lambda request: Response(200, headers, b"")
+
+    def test_somebody_acknowledges_everything(self) -> None:
+        """
+        Passes that a proxy acknowledges in the agent's place do not carry the
+        lease past the check's TTL, where an agent's answers can be told apart.
+        """
+        self.begin()
+        self.bench.advance(2.0)
+        self.answer_in_place_of_consul({})
+
+        self.assertLess(self.bench.until(lambda: not self.leased), 3.0)
+
+        self.bench.hook = lambda request: None
+        self.bench.until(lambda: self.leased, 5.0)
+        self.end()
+
+    def test_somebody_renews(self) -> None:
+        """
+        Where they cannot be told apart the next renewal shows it: the lease is
+        over at once, and what was acknowledged meanwhile counts for nothing.
+        """
+        self.begin()
+        self.bench.until(lambda: self.bench.requests(RENEW))
+        self.answer_in_place_of_consul({"vary": "Accept-Encoding"})
+
+        took = self.bench.until(lambda: not self.leased)
+
+        self.assertLess(took, Settings().renew_interval + 0.05)
+        said = self.bench.log.of("lost-consul-session", "warning")
+        self.assertEqual(said[-1]["reason"], CheckEnd.FOREIGN.value)
+        self.bench.advance(20.0)
+        self.assertFalse(self.leased)
+        self.bench.hook = lambda request: None
+        self.bench.until(lambda: self.leased, 5.0)
+        self.end()
+
+    def test_broken_proxy_is_ridden_out(self) -> None:
+        """
+        A proxy that says it has lost its agent is like no answer: it costs
+        nothing as long as it is brief.
+        """
+        session = self.begin()
+        self.bench.until(lambda: self.bench.requests(RENEW))
+        self.bench.advance(2.5)
+        self.bench.hook = lambda request: Response(
+            502, {"content-type": "text/html"}, b"<html>Bad Gateway</html>"
+        )
+        self.bench.advance(1.0)
+        self.bench.hook = lambda request: None
+        self.bench.advance(5.0)
+
+        self.assertTrue(self.leased)
+        self.assertEqual(self.keeper.session_id, session)
+        self.end()
+
     def test_v4_silence_ends_the_lease_in_time(self) -> None:
         """
         Without any answer the lease ends by the last acknowledged pass, before

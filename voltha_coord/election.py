@@ -380,7 +380,7 @@ class Election:
                 self._session.suspect()
                 seconds = backoff.next()
             except ConsulError as error:
-                seconds = backoff.next()
+                seconds = backoff.next(error)
                 # Consul that is away is told by whoever makes the session.
                 loud = backoff.grew and not error.retryable
                 log = self._log.warning if loud else self._log.debug

@@ -79,9 +79,12 @@ class ConsulError(CoordinationError, _consul.ConsulException):
     Consul answered with an error, or did not answer.
 
     :ivar retryable: whether the same request may succeed later.
+    :ivar retry_after: seconds it asks to be left alone for; 0 when it does not
+        say.
     """
 
     retryable: ClassVar[bool] = False
+    retry_after: float = 0.0
 
 
 class ConsulUnavailable(ConsulError):
@@ -102,6 +105,13 @@ class RequestTimedOut(ConsulUnavailable, _consul.Timeout):
     """
 
 
+class ForeignAnswer(ConsulUnavailable):
+    """
+    Somebody answered that all is well, and not Consul: a proxy in its place.
+    Worth a retry.  What Consul did, if anything reached it, is not known.
+    """
+
+
 class NoClusterLeader(ConsulUnavailable):
     """
     The agent answers, but the Consul servers have no leader (or cannot be
@@ -113,6 +123,10 @@ class RateLimited(ConsulUnavailable):
     """
     429 or 503: too many connections or requests.  Worth a retry, later.
     """
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class AccessDenied(ConsulError, _consul.ACLPermissionDenied):

@@ -322,7 +322,7 @@ class Leader:
             except ConsulError as error:
                 if not error.retryable:
                     raise
-                seconds = backoff.next()
+                seconds = backoff.next(error)
                 self._log.warning(
                     "first-look-failed", retry_in=round(seconds, 3), error=str(error)
                 )
@@ -352,7 +352,7 @@ class Leader:
                 if isinstance(error, AccessDenied) and self._denied_for_long():
                     self._give_up("denied")
                     return
-                seconds = backoff.next()
+                seconds = backoff.next(error)
                 self._tally.failed()
                 self._say_failed(error, seconds, loud=backoff.grew)
                 yield sleep(self._retries, seconds)

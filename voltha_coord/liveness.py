@@ -53,6 +53,8 @@ class CheckEnd(Enum):
     AGENT_CHANGED = "agent-changed"
     #: Passes do not reach the agent it is registered with.
     UNUSABLE = "liveness-check-unusable"
+    #: Somebody answers in the agent's place: its passes may be no passes.
+    FOREIGN = "answered-by-another"
     #: It may not be registered.
     DENIED = "liveness-check-denied"
     #: It is known, but the session is gone.
@@ -186,6 +188,14 @@ class Liveness:
         Take note of the session that rests on it.
         """
         self._session = session
+
+    def distrust(self) -> None:
+        """
+        Somebody answers in the agent's place, and may have acknowledged passes
+        that never reached it: see Note [Whose answer] of
+        :mod:`~voltha_coord.consul.genuine`.
+        """
+        self._fail(CheckEnd.FOREIGN)
 
     def stop(self) -> None:
         """

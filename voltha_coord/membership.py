@@ -169,7 +169,7 @@ class MemberKeeper:
                 self._session.suspect()
                 seconds = backoff.next()
             except Exception as error:
-                seconds = backoff.next()
+                seconds = backoff.next(error)
                 log = self._log.error if backoff.grew else self._log.debug
                 log(
                     "membership-record-not-written",

@@ -100,7 +100,7 @@ class StatusWriter:
                 raise
             except Exception as error:
                 # Whatever is in it: the loop goes on, and says what is wrong.
-                pause = backoff.next()
+                pause = backoff.next(error)
                 self._written = None
                 self._wake.set()
                 self._say(error, pause)

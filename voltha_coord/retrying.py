@@ -68,7 +68,7 @@ class Retrying:
             except ConsulError as error:
                 if not error.retryable:
                     raise
-                seconds = backoff.next()
+                seconds = backoff.next(error)
                 log = self._log.error if backoff.grew else self._log.debug
                 log("consul-not-up", retry_in=round(seconds, 3), error=str(error))
                 yield sleep(self._retries, seconds)

@@ -48,6 +48,7 @@ from .errors import (
     CheckLost,
     ConsulError,
     ConsulUnavailable,
+    ForeignAnswer,
     InvalidSession,
     InvalidSessionTTL,
     NodeMissing,
@@ -520,7 +521,7 @@ class SessionKeeper:
     def _back_off(
         self, backoff: Backoff, event: str, error: Exception, patience: float = 0.0
     ) -> Deferred[None]:
-        seconds = backoff.next()
+        seconds = backoff.next(error)
         now = self._reactor.seconds()
         # Once for each step; the last one goes on for as long as the outage.
         grew = backoff.grew and seconds >= patience
@@ -562,6 +563,8 @@ class SessionKeeper:
             self._doubt(session, RENEWAL_REFUSED)
         except ConsulError as error:
             self._troubles.say("could-not-renew-session", error)
+            if isinstance(error, ForeignAnswer) and self._check is not None:
+                self._check.distrust()
         else:
             self._troubles.over("could-not-renew-session")
             if session == self.session_id and self._why is None:

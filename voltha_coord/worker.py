@@ -373,7 +373,7 @@ class Worker:
                     # What came of it is not known.  Whatever it was, the loop
                     # of a worker goes on, and says what is wrong.
                     self._unsure = True
-                    seconds = backoff.next()
+                    seconds = backoff.next(error)
                     self._log.warning(
                         "work-not-updated",
                         retry_in=round(seconds, 3),

@@ -287,6 +287,23 @@ class CheckContract(ContractBase):
         self.assertEqual(found["serfHealth"], "passing")
 
     @inlineCallbacks
+    def test_acknowledged_with_nothing(self) -> Steps[None]:
+        """
+        A pass is acknowledged with an empty answer.  Like every answer, of a
+        read and of an error too, it names what it varies by: nothing else tells
+        it from what a proxy may say.
+        """
+        yield self.calls.register(self.check_id())
+        passed = yield self.calls.report("pass", self.check_id())
+        read = yield self.calls.get(self.key("none"))
+        wrong = yield self.calls.report("pass", self.check_id("other"))
+
+        self.assertEqual((passed.status, passed.body), (200, b""))
+        self.assertNotEqual(wrong.status, 200)
+        for answer in (passed, read, wrong):
+            self.assertEqual(answer.headers["vary"], "Accept-Encoding")
+
+    @inlineCallbacks
     def test_agent_self(self) -> Steps[None]:
         """
         4.6: ``agent/self`` shows the node's name, the version and the raft

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..errors import ConsulError
 from ..settings import RETRY_STEPS
 
 #: A pause is at least this part of its step; the rest is drawn at random, so
@@ -38,13 +39,18 @@ class Backoff:
         """
         return 0 < self._taken <= len(self._steps)
 
-    def next(self) -> float:
+    def next(self, error: Exception | None = None) -> float:
         """
         Give the next pause, in seconds, and go one step on.
+
+        :param error: why there is one.  What it asks for is granted, up to the
+            longest step: whoever answers for Consul cannot put us to sleep.
         """
         step = self._steps[min(self._taken, len(self._steps) - 1)]
         self._taken += 1
-        return step * (JITTER_FLOOR + (1 - JITTER_FLOOR) * self._random())
+        pause = step * (JITTER_FLOOR + (1 - JITTER_FLOOR) * self._random())
+        asked = error.retry_after if isinstance(error, ConsulError) else 0.0
+        return max(pause, min(asked, self._steps[-1]))
 
     def clear(self) -> None:
         """

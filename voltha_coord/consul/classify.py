@@ -17,6 +17,7 @@ from ..errors import (
     CheckLost,
     ConsulError,
     ConsulUnavailable,
+    ForeignAnswer,
     InvalidSession,
     InvalidSessionTTL,
     KeyNotFound,
@@ -101,7 +102,7 @@ def error_of(response: Response) -> ConsulError | None:
     if status == 413:
         return ValueTooLarge(words)
     if status in (429, 503):
-        return RateLimited(words)
+        return RateLimited(words, _retry_after(response))
     if status in (400, 500):
         found = _spoken(response, words)
         if found is not None:
@@ -109,6 +110,14 @@ def error_of(response: Response) -> ConsulError | None:
     if 400 <= status < 500 and status != 408 and not is_html(response):
         return BadRequest(words)
     return ConsulUnavailable(words)
+
+
+def _retry_after(response: Response) -> float:
+    """
+    Give the seconds of ``Retry-After``; a date is of no use without its clock.
+    """
+    text = response.headers.get("retry-after", "").strip()
+    return float(text) if text.isascii() and text.isdigit() else 0.0
 
 
 def _not_found(response: Response, words: str) -> ConsulError | None:
@@ -171,12 +180,12 @@ def decode(response: Response) -> Any:
     """
     Give the JSON of an answer.
 
-    :raises ConsulUnavailable: when it is not JSON: cut short, or not Consul's.
+    :raises ForeignAnswer: when it is not JSON, and so not Consul's.
     """
     try:
         return json.loads(response.body)
     except (ValueError, RecursionError) as error:
-        raise ConsulUnavailable(
+        raise ForeignAnswer(
             f"{response.status} with a body that is not JSON: {excerpt(response.body)}"
         ) from error
 
@@ -186,11 +195,11 @@ def index_of(response: Response) -> int:
     Give ``X-Consul-Index``, at least 1: 0 would turn the next watch into a
     read that answers at once.
 
-    :raises ConsulUnavailable: when the answer has none: it is not Consul's.
+    :raises ForeignAnswer: when the answer has none: it is not Consul's.
     """
     text = response.headers.get("x-consul-index", "")
     if not (text.isascii() and text.isdigit()):
-        raise ConsulUnavailable(
+        raise ForeignAnswer(
             f"{response.status} without an X-Consul-Index: {excerpt(response.body)}"
         )
     return max(1, int(text))

@@ -4,6 +4,7 @@ Connections to one agent, over TCP, TLS or a Unix socket.
 
 from __future__ import annotations
 
+import socket
 from ipaddress import IPv6Address
 from typing import Any
 
@@ -93,6 +94,54 @@ class _Secured:
         return wrapper.wrappedProtocol
 
 
+#: A connection that has been idle for so many seconds is asked whether anybody
+#: is still there, …
+KEEPALIVE_IDLE_SECONDS = 5
+
+#: … again after so many seconds without an answer, …
+KEEPALIVE_INTERVAL_SECONDS = 2
+
+#: … and is dead after so many questions.
+KEEPALIVE_PROBES = 3
+
+_KEEPALIVE = (
+    ("TCP_KEEPIDLE", KEEPALIVE_IDLE_SECONDS),
+    ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_SECONDS),
+    ("TCP_KEEPCNT", KEEPALIVE_PROBES),
+)
+
+
+def _keep_alive(transport: Any) -> None:
+    """
+    Let TCP find out when nobody is at the other end any more.
+    """
+    transport.setTcpKeepAlive(True)
+    for name, value in _KEEPALIVE:
+        option = getattr(socket, name, None)
+        # Where a system has no such option, its own pace has to do.
+        if option is not None:
+            transport.getHandle().setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+@implementer(IStreamClientEndpoint)
+class _KeptAlive:
+    """
+    A TCP endpoint whose connections are found dead when they are.
+    """
+
+    def __init__(self, endpoint: IStreamClientEndpoint) -> None:
+        self._endpoint = endpoint
+
+    @inlineCallbacks
+    def connect(self, protocolFactory: IProtocolFactory) -> Steps[IProtocol]:  # noqa: N803 (Twisted's name)
+        """
+        Connect.
+        """
+        protocol: IProtocol = yield self._endpoint.connect(protocolFactory)
+        _keep_alive(protocol.transport)  # type: ignore[attr-defined]  # it has one
+        return protocol
+
+
 def _plain_endpoint(
     reactor: Any, address: Address, timeout: float
 ) -> IStreamClientEndpoint:
@@ -102,14 +151,15 @@ def _plain_endpoint(
     if ip is not None:
         # A literal needs no resolver, and so no thread (field report 144).
         kind = TCP6ClientEndpoint if isinstance(ip, IPv6Address) else TCP4ClientEndpoint
-        return kind(reactor, address.host, address.port, timeout=timeout)
+        return _KeptAlive(kind(reactor, address.host, address.port, timeout=timeout))
     resolver = RememberingResolver(reactor, address.port, timeout / 2)
-    return HostnameEndpoint(
+    named = HostnameEndpoint(
         ResolvingReactor(reactor, resolver),
         address.host,
         address.port,
         timeout=timeout,
     )
+    return _KeptAlive(named)
 
 
 @implementer(IStreamClientEndpoint)

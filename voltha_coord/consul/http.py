@@ -17,6 +17,16 @@ The transport of production: treq, over TCP, TLS or a Unix socket.
 # was seen.  A DELETE with ``cas`` must not be sent twice, so everything but a
 # GET gets a body, if an empty one.
 
+# Note [Connections nobody is at the end of]
+#
+# A firewall that forgot a connection, or a machine that is gone, answers
+# nothing, not even a refusal.  A request on such a connection runs into its
+# deadline, and so would the next ones, each on another idle connection: a
+# member would lose its lease with a healthy agent one fresh connection away.
+# So where one request ran into its deadline, the idle connections of its lane
+# are closed.  Blocking queries have no deadline for half a minute; theirs are
+# found dead by TCP's own keep-alives (see :mod:`.connector`).
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -39,7 +49,13 @@ from twisted.internet.interfaces import IConsumer, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
-from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.client import (
+    URI,
+    Agent,
+    HTTPConnectionPool,
+    ResponseDone,
+    ResponseNeverReceived,
+)
 from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import (
@@ -56,7 +72,7 @@ from .address import Address
 from .connector import Connector
 from .guard import Guarded, bounded
 from .tls import TLSContext
-from .transport import ITransport, Lane, LaneBusy, Request, Response
+from .transport import ITransport, Lane, LaneBusy, NotConnected, Request, Response
 
 #: Connections of each lane, 16 together: Consul allows a client 200, and many
 #: processes may share one address.
@@ -70,6 +86,10 @@ CONNECTIONS = {
 #: An idle connection is closed after so many seconds, before a proxy in
 #: between would (60 s is common).
 IDLE_SECONDS = 50
+
+#: An answer is no longer than this.  Ten thousand keys of four KiB, as Consul
+#: writes them, take half of it.
+BODY_BYTES = 128 * 1024 * 1024
 
 _PATH_SAFE = "/~:@!$&'()*,;="
 
@@ -155,9 +175,13 @@ class _BodyReader(Protocol):
     """
     Gathers a body.  Cancelling closes the connection, which Twisted's
     ``readBody`` promises but does not do.
+
+    :param most: bytes; a longer one is given up.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
         self._pieces: list[bytes] = []
         self.whole: Deferred[bytes] = Deferred(lambda _: self._give_up())
 
@@ -169,7 +193,15 @@ class _BodyReader(Protocol):
         """
         Take a piece.
         """
-        self._pieces.append(data)
+        self._taken += len(data)
+        if self._taken <= self._most:
+            self._pieces.append(data)
+        elif not self.whole.called:
+            self._pieces.clear()
+            self.whole.errback(
+                ConsulUnavailable(f"an answer of more than {self._most} bytes")
+            )
+            self._give_up()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """
@@ -183,8 +215,8 @@ class _BodyReader(Protocol):
             self.whole.errback(reason)
 
 
-def _read(answer: IResponse) -> Deferred[bytes]:
-    reader = _BodyReader()
+def _read(answer: IResponse, most: int) -> Deferred[bytes]:
+    reader = _BodyReader(most)
     answer.deliverBody(reader)
     return reader.whole
 
@@ -227,6 +259,7 @@ class HttpTransport:
     :param connect_timeout: seconds for name, TCP and TLS together.
     :param clock: measures deadlines, the reactor by default.
     :param connections: how many each lane may have open.
+    :param most: bytes of an answer.
     """
 
     def __init__(
@@ -238,10 +271,12 @@ class HttpTransport:
         connect_timeout: float = 2.0,
         clock: IReactorTime | None = None,
         connections: Mapping[Lane, int] = CONNECTIONS,
+        most: int = BODY_BYTES,
     ) -> None:
         self._reactor = reactor
         self._clock: IReactorTime = reactor if clock is None else clock
         self._address = address
+        self._most = most
         connector = Connector(reactor, address, tls, connect_timeout, self._clock)
         self._lanes = {
             lane: _Lane(reactor, connector, connections[lane]) for lane in Lane
@@ -252,6 +287,7 @@ class HttpTransport:
             # A zone means something to this machine only.
             self._base = str(address).replace(f"%{address.host.partition('%')[2]}", "")
         self._under_way: dict[Guarded[Response], None] = {}
+        self._closing: dict[Deferred[Any], None] = {}
         self._closed = False
 
     def __str__(self) -> str:
@@ -276,7 +312,19 @@ class HttpTransport:
             self._under_way.pop(guarded, None)
             return result
 
-        return guarded.outer.addBoth(forget)
+        guarded.outer.addBoth(forget)
+        return guarded.outer.addErrback(self._distrust, self._lanes[request.lane])
+
+    def _distrust(self, failure: Failure, lane: _Lane) -> Failure:
+        """
+        After a deadline, close what is idle beside it; see Note [Connections
+        nobody is at the end of].
+        """
+        if failure.check(RequestTimedOut) and not failure.check(LaneBusy):
+            closing: Deferred[Any] = lane.pool.closeCachedConnections()
+            self._closing[closing] = None
+            closing.addBoth(lambda _: self._closing.pop(closing, None))
+        return failure
 
     def _late(self, request: Request, sent: bool) -> ConsulUnavailable:
         what = f"{self._address}: {request.method} {request.path}"
@@ -297,7 +345,7 @@ class HttpTransport:
         sent.append(request)
         try:
             response: Response = yield self._exchange(lane, request)
-        except (CancelledError, ConsulUnavailable):
+        except (CancelledError, NotConnected):
             raise
         except Exception as error:
             # twisted.web has a dozen errors, some of them private, and each
@@ -321,7 +369,7 @@ class HttpTransport:
             unbuffered=True,
             reactor=self._reactor,
         )
-        content: bytes = yield _read(answer)
+        content: bytes = yield _read(answer, self._most)
         return Response(answer.code, _flat(answer.headers), content)
 
     def _url(self, request: Request) -> str:
@@ -346,6 +394,7 @@ class HttpTransport:
             guarded.abort(self._closed_error())
         lanes = self._lanes.values()
         yield DeferredList([lane.empty() for lane in lanes], consumeErrors=True)
+        yield DeferredList(list(self._closing), consumeErrors=True)
         # An aborted connection is closed in the reactor's next turn.
         yield deferLater(self._reactor, 0)
 
@@ -357,6 +406,13 @@ def _flat(headers: Headers) -> dict[str, str]:
     }
 
 
+#: What an agent over its limit does says nothing of it (field report 95).
+_HINT = (
+    "; closed without an answer: if it goes on, see whether this address has more "
+    "connections open than http_max_conns_per_client of the agent allows"
+)
+
+
 def _words(error: Exception) -> str:
     """
     Say what an error of ``twisted.web`` is really about.
@@ -365,7 +421,8 @@ def _words(error: Exception) -> str:
         return "an answer that does not say where it ends"
     reasons = getattr(error, "reasons", None)
     if reasons:
-        return f"{type(error).__name__}: " + ", ".join(
+        words = f"{type(error).__name__}: " + ", ".join(
             reason.getErrorMessage() for reason in reasons
         )
+        return words + (_HINT if isinstance(error, ResponseNeverReceived) else "")
     return str(error) or type(error).__name__

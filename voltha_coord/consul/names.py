@@ -1,12 +1,22 @@
 """
 Host names that go on working when DNS does not (field reports 144, 145).
+
+# Note [Threads nobody waits for]
+
+``getaddrinfo`` blocks, for half a minute where DNS is dead, so it is called in a
+thread.  Twisted's resolver takes one of the reactor's pool, and the end of a
+process waits for those: it would end half a minute after it has shut down.
+The threads of lookups are therefore our own, and daemons.  A resolver that an
+application has installed is used as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Thread
 from typing import Any
 
+from twisted.internet._resolver import GAIResolver
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IAddress,
@@ -16,7 +26,47 @@ from twisted.internet.interfaces import (
     IReactorPluggableNameResolver,
     IResolutionReceiver,
 )
+from twisted.python.failure import Failure
 from zope.interface import implementer
+
+
+class _Threads:
+    """
+    What Twisted's resolver calls its thread pool: a thread for each call, for
+    which nobody waits; see Note [Threads nobody waits for].
+    """
+
+    def callInThreadWithCallback(  # noqa: N802 (Twisted's name)
+        self,
+        onResult: Callable[[bool, Any], None],  # noqa: N803 (Twisted's name)
+        call: Callable[..., Any],
+        *args: Any,
+        **kw: Any,
+    ) -> None:
+        """
+        Call, and tell whether that went well and what it gave.
+        """
+
+        def run() -> None:
+            try:
+                result = call(*args, **kw)
+            except BaseException:
+                onResult(False, Failure())
+            else:
+                onResult(True, result)
+
+        Thread(target=run, name="name-lookup", daemon=True).start()
+
+
+def resolver_of(reactor: Any) -> IHostnameResolver:
+    """
+    Give the reactor's resolver, or one like Twisted's own in the place of that.
+    """
+    installed: IHostnameResolver = reactor.nameResolver
+    if type(installed) is GAIResolver:
+        pool: Any = _Threads()
+        return GAIResolver(reactor, lambda: pool)
+    return installed
 
 
 @implementer(IResolutionReceiver)
@@ -112,7 +162,7 @@ class RememberingResolver:
         found: Deferred[tuple[IAddress, ...]] = Deferred()
         if self._waiting is None:
             self._waiting = [found]
-            self._reactor.nameResolver.resolveHostName(
+            resolver_of(self._reactor).resolveHostName(
                 _Gathering(self._looked_up), name, self._port
             )
         else:

@@ -12,8 +12,15 @@ from attrs import evolve, frozen
 from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks
 
 from .._types import Steps
-from ..errors import AccessDenied, ConsulError, ConsulUnavailable, NoClusterLeader
+from ..errors import (
+    AccessDenied,
+    ConsulError,
+    ConsulUnavailable,
+    ForeignAnswer,
+    NoClusterLeader,
+)
 from .classify import error_of
+from .genuine import Genuine
 from .token import TokenSource
 from .transport import ITransport, LaneBusy, NotConnected, Request, Response
 
@@ -84,6 +91,7 @@ class Requester:
         if not transports:
             raise ValueError("no transport to any agent")
         self._transports = tuple(transports)
+        self._genuine = tuple(Genuine() for _ in transports)
         self._token = TokenSource() if token is None else token
         self._headers = dict(headers or {})
         self._places = tuple(
@@ -149,7 +157,12 @@ class Requester:
             self._on_outcome(Outcome(request, error, self._now() - sent))
             raise
         found = error_of(response)
-        if agent == self._current:
+        fault = self._genuine[agent].fault(request, response)
+        if found is None and fault is not None:
+            found = ForeignAnswer(f"{response.status} with {fault}: not Consul's")
+        if isinstance(found, ForeignAnswer):
+            self._went_unanswered(agent, found)
+        elif agent == self._current:
             self._silent = 0
             self._look_at_servers(request, found)
         self._on_outcome(Outcome(request, found, self._now() - sent))

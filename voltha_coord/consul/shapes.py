@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..errors import ConsulUnavailable
+from ..errors import ForeignAnswer
 from .classify import decode, excerpt
 from .transport import Response
 
@@ -18,13 +18,13 @@ def shaped(response: Response, shape: Callable[[Any], _T]) -> _T:
     """
     Decode an answer and give it its shape.
 
-    :raises ConsulUnavailable: when it has another.
+    :raises ForeignAnswer: when it has another.
     """
     data = decode(response)
     try:
         return shape(data)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ConsulUnavailable(
+        raise ForeignAnswer(
             f"{response.status} with JSON of an unknown shape ({error!r}):"
             f" {excerpt(response.body)}"
         ) from error

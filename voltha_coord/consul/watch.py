@@ -285,7 +285,7 @@ class Watch(Generic[_R]):
 
     def _note_failure(self, error: Exception) -> float:
         self._tally.failures += 1
-        pause = self._backoff.next()
+        pause = self._backoff.next(error)
         if self._backoff.grew:
             self._failing = True
             # Consul that is away is told by whoever makes the session; what a

@@ -11,6 +11,9 @@ from ..consul.transport import Response
 
 _TEXT = "text/plain; charset=utf-8"
 
+#: Every answer names what it varies by.
+VARY = {"vary": "Accept-Encoding"}
+
 
 class Problem(Exception):
     """
@@ -29,9 +32,8 @@ class Problem(Exception):
         """
         Give it as an answer.
         """
-        return Response(
-            self.status, {"content-type": _TEXT, **self.headers}, self.text.encode()
-        )
+        headers = {"content-type": _TEXT, **VARY, **self.headers}
+        return Response(self.status, headers, self.text.encode())
 
 
 def answer_json(
@@ -42,7 +44,7 @@ def answer_json(
     """
     body = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
     return Response(
-        status, {"content-type": "application/json", **(headers or {})}, body
+        status, {"content-type": "application/json", **VARY, **(headers or {})}, body
     )
 
 
@@ -52,7 +54,7 @@ def answer_nothing(
     """
     Give an answer without a body.
     """
-    return Response(status, headers or {}, b"")
+    return Response(status, {**VARY, **(headers or {})}, b"")
 
 
 _GO_TYPES = {

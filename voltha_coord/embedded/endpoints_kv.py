@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from ..consul.model import Entry
 from ..consul.transport import Response
-from .answers import Problem, answer_json, answer_nothing
+from .answers import VARY, Problem, answer_json, answer_nothing
 from .call import Call, Found, Routes
 from .transactions import transact
 
@@ -76,6 +76,7 @@ def get(call: Call) -> Response | Deferred[Response]:
                 "content-type": "text/plain",
                 "content-security-policy": "sandbox",
                 "x-content-type-options": "nosniff",
+                **VARY,
             }
             return entry.modify_index, Response(200, headers, entry.value)
         return entry.modify_index, answer_json([show(entry)])
