@@ -29,7 +29,7 @@ from voltha_coord.planning.state import ClusterState
 from voltha_coord.planning.takeover import Takeover
 from voltha_coord.settings import Settings
 
-from .support.embedded import ClusterTestCase
+from .support.embedded import ClusterTestCase, to
 
 SILENCE = (LeaseEnd.CHECK, LeaseEnd.RENEWAL)
 
@@ -504,9 +504,22 @@ class AtOnceTests(EmergencyTestCase):
 
     def test_at_once(self) -> None:
         """
-        Silence is an emergency at once.
+        Silence is an emergency at once, however often it is told.
         """
         self.cut_off()
+        self.emergency.connection_changed()
+        self.clock.advance(0)
+
+        self.assertTrue(self.emergency.active)
+
+    def test_at_once_after_contact(self) -> None:
+        """
+        So it is after contact: answers from before are not heard any more.
+        """
+        self.begin_lease()
+        self.end_lease(LeaseEnd.CHECK)
+        self.cut_off()
+        self.emergency.connection_changed()
         self.clock.advance(0)
 
         self.assertTrue(self.emergency.active)
@@ -811,6 +824,26 @@ class RoleTests(IsolatedCase):
             sorted(one.role for one in members), ["follower", "follower", "leader"]
         )
 
+    def test_session_gone(self) -> None:
+        """
+        A follower whose session was destroyed, and that was cut off before it
+        had another, follows the same leader again after the emergency.
+        """
+        a = self.lead("a")
+        (b,) = self.add("b")
+        network = self.cluster.network(b)
+        network.loses_request = to("session/create")
+        assert b.session_id is not None
+        self.cluster.consul.destroy_session(b.session_id)
+        self.cluster.until(lambda: b.lease.remaining == 0)
+        self.cut(b)
+        self.cluster.until(lambda: b.role == "emergency", 60)
+        network.loses_request = lambda request: False
+        self.heal(b)
+        self.cluster.until(lambda: b.is_member)
+
+        self.assertEqual((a.is_leader, b.leader_id, b.role), (True, "a", "follower"))
+
     def test_consul_restarts(self) -> None:
         """
         Where Consul itself goes, and comes back, it is the same.
@@ -928,8 +961,13 @@ class RoleTests(IsolatedCase):
         self.cluster.result(a.shutdown(), 15)
 
         self.assertEqual(
-            told[-2:],
-            [("draining", "draining", False), ("stopped", "stopped", False)],
+            told,
+            [
+                ("candidate", "candidate", False),
+                ("emergency", "emergency", True),
+                ("draining", "draining", False),
+                ("stopped", "stopped", False),
+            ],
         )
         self.assertEqual(self.cluster.left_behind(a), (0, 0))
         self.assertEqual(

@@ -421,6 +421,15 @@ class EmergencyTests(RoleTestCase):
 
         self.assertEqual(self.said, [("make", TERM), LEADER])
         self.assertEqual(self.core.name, LEADER)
+        self.assert_leads()
+
+    def assert_leads(self) -> None:
+        """
+        Check that there is a leader, by halting it.
+        """
+        self.said.clear()
+        self.role.deposed()
+        self.assertEqual(self.said, [CANDIDATE, "halt"])
 
     def test_late_alarm(self) -> None:
         """
@@ -431,6 +440,7 @@ class EmergencyTests(RoleTestCase):
         self.role.alarm()
 
         self.assertEqual((self.said, self.core.name), ([], LEADER))
+        self.assert_leads()
 
     def test_needless_all_clear(self) -> None:
         """
