@@ -228,6 +228,27 @@ class LeaseTests(Base):
         self.assertIs(late.ended, LeaseEnd.CHECK)
         self.assertFalse(early.restorable)
 
+    def test_deadline_stands(self) -> None:
+        """
+        The deadline of a lease that Consul ended stands as it was, whatever is
+        acknowledged after that; one that we gave up ourselves ends at once.
+        """
+        passes = Acknowledged(lambda: self.now, CHECK, self.now)
+        lease = Lease(
+            lambda: self.now, "s1", session_ttl=TTL, renewed=self.now, passes=passes
+        )
+        given_up = self.lease()
+        deadline = lease.deadline
+        self.now += 1.0
+        lease.end(LeaseEnd.SESSION)
+        given_up.end(LeaseEnd.RELEASED)
+        passes.note(self.now)
+        self.now += 0.5
+
+        self.assertEqual(lease.deadline, deadline)
+        self.assertEqual(given_up.deadline, 1001.0)
+        self.assertEqual((lease.remaining, given_up.remaining), (0.0, 0.0))
+
     def test_remaining(self) -> None:
         """
         It tells what is left.

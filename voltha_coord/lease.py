@@ -22,6 +22,15 @@ Renewals that went unanswered for too long may be taken up again: one answered
 has fired, a late pass is answered 200, and the session is dead.  Therefore the
 passes of one check are one :class:`Acknowledged` for as long as the check is in
 use, through all leases that rest on it.
+
+# Note [A lease that Consul ended]
+
+That Consul says the session is gone ends a lease before its deadline: its
+process must not lead any more, nor begin anything.  The deadline stands all the
+same.  Whoever succeeds a session that went without its check's timer firing
+waits one session TTL (see :mod:`~voltha_coord.succession`), which is longer.  So
+work that was begun under such a lease is nobody else's until its deadline, and
+may go on until then, to be confirmed under the next one.
 """
 
 from __future__ import annotations
@@ -116,6 +125,7 @@ class Lease:
             passes = Acknowledged(now, check_ttl, passed)
         self._passes = passes
         self._end: LeaseEnd | None = None
+        self._stands: float | None = None
 
     def renewed(self, sent: float) -> None:
         """
@@ -134,15 +144,25 @@ class Lease:
     def end(self, reason: LeaseEnd) -> None:
         """
         End it before its deadline.  Ending it twice keeps the first reason.
+
+        The deadline stands if it was Consul that ended it; see Note [A lease
+        that Consul ended].
         """
         if self.active:
+            gone = reason is LeaseEnd.SESSION
+            self._stands = self.deadline if gone else self._now()
             self._end = reason
 
     @property
     def deadline(self) -> float:
         """
         When it runs out, on the lease clock, if nothing more is acknowledged.
+
+        Of one that is over: until when what was begun under it is nobody
+        else's.
         """
+        if self._stands is not None:
+            return self._stands
         if self._passes is None:
             return self._renewals.deadline
         return min(self._renewals.deadline, self._passes.deadline)
