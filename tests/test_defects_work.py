@@ -90,7 +90,8 @@ class OriginalDefectTests(DefectCase):
         What was seen in between and taken back within the soak is not done
         (B4).
         """
-        member = self.member("a", can_lead=False)
+        settings = Settings(worker_soak=0.5)
+        member = self.member("a", can_lead=False, settings=settings)
         for work in ("w1", "w2"):
             self.put(self.keys.assignment("a", work))
         self.advance(3)
@@ -426,7 +427,7 @@ class FieldReportTests(DefectCase):
             name = agent.node.removeprefix("node-of-")
             if name in waiting:
                 waiting[name] = agent.waiting
-        self.assertEqual(sorted(waiting.values()), [3] * 7 + [6])
+        self.assertEqual(sorted(waiting.values()), [4] * 7 + [7])
 
     def test_report_118(self) -> None:
         """

@@ -82,11 +82,19 @@ class OwnershipTests(SynchronousTestCase):
         entry: Entry | None = self.run_(self.api.get(key)).entry
         return entry
 
-    def assign(self, *work: str) -> list[Claim]:
+    def reports(self) -> list[str]:
+        """
+        Give the keys of what was handed over.
+        """
+        return list(self.run_(self.api.keys(KEYS.reports)).names)
+
+    def assign(self, *work: str, reads: bool = False) -> list[Claim]:
         """
         Assign items, and give the claims of them.
         """
-        return [Claim(w, self.put(KEYS.assignment("a", w))) for w in work]
+        return [
+            Claim(w, self.put(KEYS.assignment("a", w)), 0, reads, reads) for w in work
+        ]
 
     def claim(self, claims: Sequence[Claim]) -> Claims:
         """
@@ -126,6 +134,41 @@ class OwnershipTests(SynchronousTestCase):
         assert entry is not None
         self.assertEqual(entry.modify_index, theirs)
 
+    def test_read(self) -> None:
+        """
+        What an item is, and what was handed over, comes with the claim; an item
+        that nothing describes is taken all the same, and an item whose id goes
+        on like another's lends it nothing.
+        """
+        value = self.put(KEYS.work_item("w1"), b"one")
+        self.put(KEYS.report("w1"), b"position 7")
+        self.put(KEYS.report("w33"), b"of another")
+        claims = self.assign("w1", "w2", "w3", reads=True)
+        self.put(KEYS.work_item("w3"), b"three")
+
+        result = self.claim(claims)
+
+        self.assertEqual(list(result.owned), ["w1", "w2", "w3"])
+        self.assertEqual(len(self.consul.requests), 3)
+        read = {key: entry.value for key, entry in result.read.items()}
+        self.assertEqual(result.read[KEYS.work_item("w1")].modify_index, value)
+        self.assertEqual(read[KEYS.work_item("w3")], b"three")
+        self.assertEqual(read[KEYS.report("w1")], b"position 7")
+        self.assertEqual(
+            {KEYS.work_item("w2"), KEYS.report("w2"), KEYS.report("w3")} & set(read),
+            set(),
+        )
+
+    def test_held_without_a_description(self) -> None:
+        """
+        An item that nothing describes and that is held is held.
+        """
+        claims = self.assign("w1", reads=True)
+        self.put(KEYS.owner("w1"), OwnerRecord("b", "s").encode())
+
+        self.assertEqual(self.claim(claims).held, ("w1",))
+        self.assertEqual(len(self.consul.requests), 1)
+
     def test_held_and_unassigned(self) -> None:
         """
         An item that is both held and assigned no longer is not ours to wait
@@ -139,16 +182,22 @@ class OwnershipTests(SynchronousTestCase):
 
     def test_batches(self) -> None:
         """
-        Items are claimed 31 at a time: 62 operations and the check of our
-        member key (field report 118).
+        Items are claimed 15 at a time, of which each is read, and 31 where
+        nothing is: 60 or 62 operations, and the check of our member key (field
+        report 118).
         """
-        claims = self.assign(*(f"w{n}" for n in range(100)))
+        for reads, wanted in ((True, [61] * 6 + [41]), (False, [63] * 3 + [15])):
+            with self.subTest(reads=reads):
+                names = (f"{'wx'[reads]}{n}" for n in range(100))
+                claims = self.assign(*names, reads=reads)
+                for claim in claims:
+                    self.put(KEYS.work_item(claim.work))
 
-        result = self.claim(claims)
+                result = self.claim(claims)
 
-        self.assertEqual(len(result.owned), 100)
-        sizes = [len(operations(request)) for request in self.consul.requests]
-        self.assertEqual(sizes, [63, 63, 63, 15])
+                self.assertEqual(len(result.owned), 100)
+                sizes = [len(operations(one)) for one in self.consul.requests]
+                self.assertEqual(sizes, wanted)
 
     def test_not_a_member(self) -> None:
         """
@@ -259,6 +308,26 @@ class OwnershipTests(SynchronousTestCase):
 
         self.assertIsNone(self.entry(KEYS.report("w1")))
 
+    def test_report_that_has_served(self) -> None:
+        """
+        A report that the owner has started with, and had not removed yet, goes
+        with the release, so that nobody starts with it once more; a newer one
+        stays.
+        """
+        owned = self.claim(self.assign("w1", "w2")).owned
+        served = self.put(KEYS.report("w1"), b"old")
+        self.put(KEYS.report("w2"), b"newer")
+
+        self.run_(
+            self.ownership.release(
+                {w: Release(i, served=served) for w, i in owned.items()}
+            )
+        )
+
+        self.assertEqual(self.reports(), [KEYS.report("w2")])
+        self.assertIsNone(self.entry(KEYS.owner("w1")))
+        self.assertIsNone(self.entry(KEYS.owner("w2")))
+
     def test_report_of_deleted_item(self) -> None:
         """
         Nothing is left behind of an item that does not exist any more
@@ -294,7 +363,7 @@ class OwnershipTests(SynchronousTestCase):
 
         self.assertEqual(len(self.consul.requests), 5)
         self.assertTrue(all(len(r.body) <= 512 * 1024 for r in self.consul.requests))
-        self.assertEqual(len(self.run_(self.ownership.reported())), 5)
+        self.assertEqual(len(self.reports()), 5)
 
     # Reading.
 
@@ -313,11 +382,23 @@ class OwnershipTests(SynchronousTestCase):
         self.put(KEYS.owner("w6"), json.dumps(newer).encode())
 
         found = self.run_(self.ownership.records())
-        looked = self.run_(self.ownership.look_up(["w1", "w2", "w3", "missing"]))
 
         self.assertEqual(sorted(found), ["w1", "w6"])
         self.assertEqual(found["w1"].index, mine)
-        self.assertEqual(list(looked), ["w1"])
+
+    def test_look_up(self) -> None:
+        """
+        Of certain items, the records in our name are found, and which items
+        have none; those of others are neither.
+        """
+        mine = self.put(KEYS.owner("w1"), OwnerRecord("a", "s1").encode())
+        self.put(KEYS.owner("w2"), OwnerRecord("b", "s2").encode())
+        self.put(KEYS.owner("w3"), b"\xff\x00")
+
+        ours, free = self.run_(self.ownership.look_up(["w1", "w2", "w3", "w4"]))
+
+        self.assertEqual({w: found.index for w, found in ours.items()}, {"w1": mine})
+        self.assertEqual(free, ["w4"])
 
     def test_denied_records(self) -> None:
         """
@@ -332,7 +413,24 @@ class OwnershipTests(SynchronousTestCase):
 
         self.assertRaises(AccessDenied, self.run_, self.ownership.records())
 
-    def test_read(self) -> None:
+    def test_changed(self) -> None:
+        """
+        Which keys are not as they were is found out without reading any of
+        them: those with another index, that are gone, and that have come.
+        """
+        index = {w: self.put(KEYS.work_item(w), b"x" * 1000) for w in ("w1", "w2")}
+        self.put(KEYS.work_item("w3"))
+        known = {KEYS.work_item(w): i for w, i in index.items()}
+        known |= {KEYS.work_item("w3"): 0, KEYS.work_item("w4"): 0}
+        self.run_(self.api.put(KEYS.work_item("w2"), b"y"))
+        gone = {KEYS.work_item("w5"): 5}
+
+        changed = self.run_(self.ownership.changed(known | gone))
+
+        names = [KEYS.work_item(w) for w in ("w2", "w3", "w5")]
+        self.assertEqual(sorted(changed), names)
+
+    def test_read_many(self) -> None:
         """
         Many keys are read at once, also where some are missing.
         """
@@ -356,7 +454,7 @@ class OwnershipTests(SynchronousTestCase):
 
         self.run_(self.ownership.forget_reports({"w1": read, "w2": 5, "w3": 6}))
 
-        self.assertEqual(self.run_(self.ownership.reported()), {KEYS.report("w2")})
+        self.assertEqual(self.reports(), [KEYS.report("w2")])
 
     def test_tell_errors(self) -> None:
         """

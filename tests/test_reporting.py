@@ -7,15 +7,82 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
+from twisted.internet.defer import Deferred
 
+from tests.support.running import RunningCase
 from tests.support.working import ClusterCase, operations
 from voltha_coord._status import CHUNK_BYTES
 from voltha_coord.consul.api import ConsulApi
 from voltha_coord.consul.model import SessionSpec
 from voltha_coord.consul.requester import Requester
 from voltha_coord.embedded.memory import MemoryTransport, Network
-from voltha_coord.records import StatusReport, WorkStatus, decode_status
-from voltha_coord.reporting import REPORT_INTERVAL, StatusWriter
+from voltha_coord.item import FAILED, RUNNING, STARTING
+from voltha_coord.records import (
+    StatusReport,
+    WorkStatus,
+    decode_status,
+    encode_status,
+)
+from voltha_coord.reporting import REPORT_INTERVAL, Collector, StatusWriter
+
+
+class CollectorTests(RunningCase):
+    """
+    Making a status report.
+    """
+
+    def collect(self) -> StatusReport:
+        """
+        Make one.
+        """
+        log = structlog.get_logger()
+        return Collector(self.runner, self.items.items, log).collect()
+
+    def test_collect(self) -> None:
+        """
+        The report tells of each item its state, since when, and why not.
+        """
+        self.runner.starts["w2"] = ValueError("bad")
+        self.runner.usages["w1"] = {"cpu": 5}
+        self.start("w1")
+        self.start("w2")
+
+        report = self.collect()
+
+        self.assertEqual(report.items["w1"].state, RUNNING)
+        self.assertEqual(report.items["w1"].usage, {"cpu": 5})
+        self.assertEqual(report.items["w1"].since, 1000.0)
+        self.assertEqual(report.items["w2"].state, FAILED)
+        self.assertEqual(report.items["w2"].error, "ValueError: bad")
+
+    def test_trying_again(self) -> None:
+        """
+        An item that fails again and again is reported the same all the time.
+        """
+        self.runner.starts["w1"] = ValueError("bad")
+        self.start("w1")
+        first = encode_status(self.collect())
+        self.runner.starts["w1"] = Deferred()
+        self.pass_time(1.0)
+
+        self.assertEqual(self.items.items["w1"].state, STARTING)
+        self.assertEqual(encode_status(self.collect()), first)
+
+    def test_bad_usage(self) -> None:
+        """
+        A usage that fails, or that JSON has no words for, does not keep the
+        other items from being reported.
+        """
+        self.runner.usages.update(
+            w1=ValueError("bad"), w2={"cpu": object()}, w3=5, w4={"cpu": float("nan")}
+        )
+        for work in ("w1", "w2", "w3", "w4", "w5"):
+            self.start(work)
+
+        report = self.collect()
+
+        self.assertEqual(len(report.items), 5)
+        self.assertEqual(len(encode_status(report)), 1)
 
 
 class _Session:

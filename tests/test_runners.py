@@ -9,11 +9,11 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from tests.support.working import StringRunner
+from tests.support.working import KillingRunner, StringRunner
 from voltha_coord.errors import ConfigurationError
 from voltha_coord.interfaces import IRunner
 from voltha_coord.records import WorkItem
-from voltha_coord.runners.complete import complete
+from voltha_coord.runners.complete import complete, does
 from voltha_coord.runners.track import TrackRunner
 
 
@@ -105,3 +105,36 @@ class CompleteTests(SynchronousTestCase):
             lacking = type("Lacking", (Plain,), {name: None})()
             with self.assertRaisesRegex(ConfigurationError, name):
                 complete(lacking)
+
+    def test_does(self) -> None:
+        """
+        What a runner leaves out it does not do, nor what it inherits from the
+        one that does nothing; what it has it does.
+        """
+
+        class Updating(TrackRunner):
+            def update_work(self, item: WorkItem) -> None:
+                """
+                Something.
+                """
+
+        for runner, steps in (
+            (complete(Plain()), {"start_work", "stop_work"}),
+            (complete(TrackRunner()), set()),
+            (complete(Updating()), {"update_work"}),
+            (complete(StringRunner()), {*STEPS}),
+            (complete(KillingRunner()), {*STEPS, "kill_work"}),
+        ):
+            with self.subTest(runner=runner):
+                done = {name for name in (*STEPS, "kill_work") if does(runner, name)}
+                self.assertEqual(done, steps)
+
+
+STEPS = (
+    "prepare_work",
+    "start_work",
+    "stop_work",
+    "update_work",
+    "report",
+    "usage",
+)

@@ -6,72 +6,40 @@ from __future__ import annotations
 
 from typing import Any
 
-import structlog
-from structlog.testing import capture_logs
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 
-from tests.support.working import StringRunner
-from voltha_coord.consul.backoff import Backoff
-from voltha_coord.lease import Lease, LeaseEnd
-from voltha_coord.ownership import REPORT_BYTES
-from voltha_coord.records import WorkItem, encode_status
-from voltha_coord.running import FAILED, RUNNING, STARTING, STOPPING, Item, RunningItems
-from voltha_coord.settings import RETRY_STEPS
+from tests.support.running import RunningCase
+from voltha_coord._types import Steps
+from voltha_coord.item import (
+    FAILED,
+    PREPARED,
+    PREPARING,
+    RUNNING,
+    STARTING,
+    STOPPING,
+    WAITING,
+)
+from voltha_coord.lease import LeaseEnd
+from voltha_coord.records import PREPARE, WorkItem
+from voltha_coord.settings import RETRY_STEPS, Settings
 
 
-class RunningTests(SynchronousTestCase):
+@inlineCallbacks
+def deaf(until: Deferred[Any]) -> Steps[Any]:
     """
-    Items and their runner.
+    Give a Deferred that heeds no cancellation: it ends when ``until`` does.
     """
+    try:
+        yield Deferred()
+    except CancelledError:
+        result = yield until
+        return result
 
-    def setUp(self) -> None:
-        """
-        Begin with nothing running.
-        """
-        self.logs = self.enterContext(capture_logs())
-        self.clock = Clock()
-        self.runner = StringRunner()
-        self.stopped: list[Item] = []
-        self.attended = 0
-        self.items = RunningItems(
-            self.clock,
-            self.runner,
-            stopped=self.stopped.append,
-            changed=lambda: None,
-            attend=self.attend,
-            wall_clock=lambda: 1000.0 + self.clock.seconds(),
-            random=lambda: 1.0,
-            log=structlog.get_logger(),
-        )
-        self.lease = self.make_lease()
 
-    def attend(self) -> None:
-        """
-        Count.
-        """
-        self.attended += 1
-
-    def make_lease(self) -> Lease:
-        """
-        Give a lease of 100 seconds.
-        """
-        return Lease(self.clock.seconds, "s", session_ttl=100.0, renewed=0.0)
-
-    def item(self, work: str, value: bytes = b"", **kw: Any) -> Item:
-        """
-        Give an item that we own.
-        """
-        return Item(WorkItem.from_value(work, value), 5, self.lease, **kw)
-
-    def start(self, work: str, value: bytes = b"", **kw: Any) -> Item:
-        """
-        Start an item.
-        """
-        item = self.item(work, value, **kw)
-        self.items.start(item)
-        return item
+class StartingTests(RunningCase):
+    """
+    Items that are started.
+    """
 
     def test_start(self) -> None:
         """
@@ -103,11 +71,11 @@ class RunningTests(SynchronousTestCase):
 
     def test_lease_over(self) -> None:
         """
-        Nothing counts as running once its lease is over.
+        Nothing counts as running once it may not any more.
         """
         self.start("w1")
 
-        self.lease.end(LeaseEnd.SESSION)
+        self.lease.end(LeaseEnd.RELEASED)
 
         self.assertEqual(self.items.workload, set())
 
@@ -123,13 +91,13 @@ class RunningTests(SynchronousTestCase):
 
                 self.assertEqual((item.state, self.items.workload), (FAILED, set()))
                 self.assertTrue(item.trouble)
-                pause = self.items.start_failed_again()
+                pause = self.items.try_again()
                 assert pause is not None
                 self.assertAlmostEqual(pause, RETRY_STEPS[0])
 
                 self.runner.starts.clear()
                 self.clock.advance(RETRY_STEPS[0])
-                self.assertIsNone(self.items.start_failed_again())
+                self.assertIsNone(self.items.try_again())
                 self.assertEqual((item.state, item.trouble), (RUNNING, ""))
                 self.assertEqual(self.runner.started_with[-1], b"state")
 
@@ -141,166 +109,92 @@ class RunningTests(SynchronousTestCase):
         self.start("w1")
         pauses = []
         for _ in range(8):
-            pause = self.items.start_failed_again()
+            pause = self.items.try_again()
             assert pause is not None
             pauses.append(round(pause, 3))
             self.clock.advance(pause)
-            self.items.start_failed_again()
+            self.items.try_again()
 
         self.assertEqual(pauses, [*RETRY_STEPS, RETRY_STEPS[-1]])
 
-    def test_independent(self) -> None:
+    def test_back_to_short_pauses(self) -> None:
         """
-        A runner that never answers about one item holds up no other, neither
-        starting nor stopping.
+        After a success the first pause is a short one again.
         """
-        self.runner.starts["w1"] = Deferred()
-        self.runner.stops["w2"] = Deferred()
-        items = [self.start(work) for work in ("w1", "w2", "w3")]
-        for item in items[1:]:
-            self.items.stop(item, release=True)
-
-        self.assertEqual([i.item.id for i in self.stopped], ["w3"])
-        self.assertEqual(self.items.workload, {"w1", "w2"})
-
-    def test_stop(self) -> None:
-        """
-        An item counts as running until its stop has finished; then its report
-        is asked for.
-        """
-        stopping: Deferred[None] = Deferred()
-        self.runner.stops["w1"] = stopping
-        self.runner.reports["w1"] = b"state"
+        self.runner.starts["w1"] = ValueError("bad")
         item = self.start("w1")
+        self.pass_time(20.0)
+        self.runner.starts.clear()
+        self.pass_time(10.0)
 
-        self.items.stop(item, release=True)
+        self.assertEqual((item.state, item.backoff), (RUNNING, None))
 
-        self.assertEqual((item.state, self.items.workload), (STOPPING, {"w1"}))
-        self.assertEqual(self.runner.asked("report"), [])
-        stopping.callback(None)
-        self.assertEqual(self.items.items, {})
-        self.assertEqual((self.stopped, item.handover), ([item], b"state"))
-
-    def test_stopped_once(self) -> None:
+    def test_never_ends(self) -> None:
         """
-        An item that is stopping is not stopped again; it is released only if
-        that was always meant.
-        """
-        self.runner.stops["w1"] = Deferred()
-        item = self.start("w1")
-
-        self.items.stop(item, release=True)
-        self.items.stop(item, release=False)
-        self.items.stop(item, release=True)
-
-        self.assertEqual(self.runner.asked("stop"), ["w1"])
-        self.assertFalse(item.release)
-
-    def test_kept_item_reports_nothing(self) -> None:
-        """
-        An item that stays ours hands nothing over.
-        """
-        self.runner.reports["w1"] = b"state"
-        item = self.start("w1")
-
-        self.items.stop(item, release=False)
-
-        self.assertEqual((self.runner.asked("report"), item.handover), ([], None))
-
-    def test_stop_while_starting(self) -> None:
-        """
-        A start that has not finished is cancelled by a stop, and is no failure.
+        A start that never ends is cancelled after ``work_timeout``, counts as
+        failed, and is tried again.
         """
         cancelled: list[object] = []
-        self.runner.starts["w1"] = Deferred(cancelled.append)
+        self.runner.starts["w1"] = lambda: Deferred(cancelled.append)
         item = self.start("w1")
-
-        self.items.stop(item, release=True)
+        self.pass_time(self.settings.work_timeout)
 
         self.assertEqual(len(cancelled), 1)
-        self.assertEqual(self.runner.calls[:2], [("start", "w1"), ("stop", "w1")])
-        self.assertEqual((self.stopped, item.error), ([item], ""))
+        self.assertEqual(item.error, "TimeoutError: not done in 60 s")
+        self.assertEqual(item.state, FAILED)
+        self.runner.starts.clear()
+        self.pass_time(1.0)
+        self.assertEqual((item.state, item.error), (RUNNING, ""))
+        self.assertEqual(self.runner.asked("start"), ["w1", "w1"])
 
-    def test_start_that_ends_well_when_cancelled(self) -> None:
+    def test_goes_on_although_cancelled(self) -> None:
         """
-        A start that a stop cannot cancel, and that ends well, does not make a
-        stopping item a running one.
+        A start that goes on although it was cancelled is not followed by
+        another one before it has ended.
         """
-        self.runner.starts["w1"] = Deferred(lambda d: d.callback(None))
-        self.runner.stops["w1"] = Deferred()
+        until: Deferred[None] = Deferred()
+        self.runner.starts["w1"] = lambda: deaf(until)
         item = self.start("w1")
+        self.pass_time(self.settings.work_timeout + 30.0)
+        tried = self.runner.asked("start")
 
-        self.items.stop(item, release=True)
+        self.runner.starts.clear()
+        until.errback(ValueError("at last"))
+        self.items.try_again()
 
-        self.assertEqual(item.state, STOPPING)
-
-    def test_failing_stop(self) -> None:
-        """
-        A stop that fails is said, and counts as done: it cannot be repeated.
-        """
-        for failing in (ValueError("bad"), CancelledError()):
-            with self.subTest(failing=failing):
-                self.stopped.clear()
-                self.runner.stops["w1"] = failing
-                self.runner.reports["w1"] = b"state"
-                item = self.start("w1")
-
-                self.items.stop(item, release=True)
-
-                self.assertEqual((self.stopped, item.handover), ([item], None))
-        events = [entry["event"] for entry in self.logs]
-        self.assertEqual(events, ["work-not-stopped"] * 2)
-
-    def test_bad_reports(self) -> None:
-        """
-        A report that fails, is no bytes, or is too large hands over nothing.
-        """
-        for bad in (ValueError("bad"), lambda: "text", b"x" * (REPORT_BYTES + 1)):
-            self.runner.reports["w1"] = bad
-            item = self.start("w1")
-
-            self.items.stop(item, release=True)
-
-            self.assertIsNone(item.handover)
-        self.assertEqual(len(self.stopped), 3)
-        self.assertEqual(len(self.logs), 3)
-
-    def test_stop_all_but(self) -> None:
-        """
-        What runs under another lease is stopped.
-        """
-        self.start("w1")
-        self.lease = self.make_lease()
-        self.start("w2")
-
-        self.items.stop_all_but(self.lease, release=False)
-
-        self.assertEqual(self.items.workload, {"w2"})
-
-    def test_give_up(self) -> None:
-        """
-        What has not stopped when the runner is waited for no more is not said
-        to have stopped.
-        """
-        self.runner.stops["w1"] = Deferred()
-        self.runner.reports["w2"] = Deferred()
-        for work in ("w1", "w2"):
-            self.items.stop(self.start(work), release=True)
-
-        self.successResultOf(self.items.give_up())
-
-        self.assertEqual(self.stopped, [])
-        self.assertEqual(sorted(self.items.items), ["w1", "w2"])
-
-    def test_trouble(self) -> None:
-        """
-        What could not be read in an item's description is told although it
-        runs (G9).
-        """
-        item = self.start("w1", b'{"limits": 5}')
-
+        self.assertEqual(tried, ["w1"])
+        self.assertEqual(self.runner.asked("start"), ["w1", "w1"])
         self.assertEqual(item.state, RUNNING)
-        self.assertIn("limits", item.trouble)
+
+    def test_started_after_all(self) -> None:
+        """
+        A start that ends well after it was given up has started the item.
+        """
+        until: Deferred[None] = Deferred()
+        self.runner.starts["w1"] = lambda: deaf(until)
+        item = self.start("w1")
+        self.pass_time(self.settings.work_timeout + 1.0)
+
+        until.callback(None)
+        self.pass_time(10.0)
+
+        self.assertEqual((item.state, item.error), (RUNNING, ""))
+        self.assertEqual(self.runner.asked("start"), ["w1"])
+
+    def test_may_not_begin(self) -> None:
+        """
+        What may not begin waits, and is begun when it may.
+        """
+        self.beginning = False
+        item = self.start("w1")
+        self.pass_time(1.0)
+        before = (item.state, self.items.workload, list(self.runner.calls))
+
+        self.beginning = True
+        self.items.try_again()
+
+        self.assertEqual(before, (WAITING, set(), []))
+        self.assertEqual(item.state, RUNNING)
 
     def test_attention(self) -> None:
         """
@@ -312,51 +206,512 @@ class RunningTests(SynchronousTestCase):
         self.start("w2", report=b"x", report_index=4)
         served = self.attended
         self.runner.starts["w3"] = ValueError("bad")
-        item = self.start("w3")
+        self.start("w3")
+        failed = self.attended
         self.runner.starts.clear()
-        self.items.start(item)
+        self.pass_time(1.0)
 
-        self.assertEqual((quiet, served, self.attended), (0, 1, 3))
+        self.assertEqual((quiet, served, failed, self.attended), (0, 1, 2, 3))
 
-    def test_collect(self) -> None:
+    def test_trouble(self) -> None:
         """
-        The report tells of each item its state, since when, and why not.
+        What could not be read in an item's description, or in its assignment,
+        is told although it runs (G9).
         """
-        self.runner.starts["w2"] = ValueError("bad")
-        self.runner.usages["w1"] = {"cpu": 5}
+        item = self.start("w1", b'{"limits": 5}')
+        other = self.start("w2", odd="its assignment: no JSON")
+
+        self.assertEqual((item.state, other.state), (RUNNING, RUNNING))
+        self.assertIn("limits", item.trouble)
+        self.assertEqual(other.trouble, "its assignment: no JSON")
+
+    def test_since(self) -> None:
+        """
+        An item that is tried again and again has failed since it failed first.
+        """
         self.start("w1")
-        self.start("w2")
+        self.runner.starts["w2"] = ValueError("bad")
+        failing = self.start("w2")
+        self.pass_time(30.0)
+        shown = failing.shown_state, failing.since
+        self.runner.starts.clear()
+        self.pass_time(10.0)
 
-        report = self.items.collect()
+        self.assertEqual(shown, (FAILED, 1000.0))
+        self.assertGreater(failing.since, 1030.0)
 
-        self.assertEqual(report.items["w1"].state, RUNNING)
-        self.assertEqual(report.items["w1"].usage, {"cpu": 5})
-        self.assertEqual(report.items["w1"].since, 1000.0)
-        self.assertEqual(report.items["w2"].state, FAILED)
-        self.assertEqual(report.items["w2"].error, "ValueError: bad")
-
-    def test_bad_usage(self) -> None:
+    def test_failing_again_shows_the_same(self) -> None:
         """
-        A usage that fails, or that JSON has no words for, does not keep the
-        other items from being reported.
+        While it is being tried again it has failed, for people.
         """
-        self.runner.usages.update(
-            w1=ValueError("bad"), w2={"cpu": object()}, w3=5, w4={"cpu": float("nan")}
-        )
-        for work in ("w1", "w2", "w3", "w4", "w5"):
+        self.runner.starts["w1"] = ValueError("bad")
+        item = self.start("w1")
+        self.runner.starts["w1"] = Deferred()
+        self.pass_time(1.0)
+
+        self.assertEqual((item.state, item.shown_state), (STARTING, FAILED))
+        self.assertEqual(item.since, 1000.0)
+
+
+class OrderTests(RunningCase):
+    """
+    Note [One call at a time].
+    """
+
+    settings = Settings(concurrent_work=2)
+
+    def test_independent(self) -> None:
+        """
+        A runner that never answers about one item holds up no other, neither
+        starting nor stopping.
+        """
+        self.runner.starts["w1"] = Deferred()
+        self.runner.stops["w2"] = Deferred()
+        items = [self.start(work) for work in ("w1", "w2", "w3")]
+        for item in items[1:]:
+            self.stop(item)
+
+        self.assertEqual([i.id for i in self.stopped], ["w3"])
+        self.assertEqual(self.items.workload, {"w1", "w2"})
+
+    def test_so_many_at_a_time(self) -> None:
+        """
+        ``concurrent_work`` calls are under way at a time; who came first is
+        served first, and who waits does not count as running.
+        """
+        starts: dict[str, Deferred[None]] = {f"w{n}": Deferred() for n in range(5)}
+        self.runner.starts.update(starts)
+        for work in starts:
+            self.start(work)
+        first = self.runner.asked("start")
+        workload = self.items.workload
+        starts["w1"].callback(None)
+        starts["w0"].errback(ValueError("bad"))
+
+        self.assertEqual((first, workload), (["w0", "w1"], {"w0", "w1"}))
+        self.assertEqual(self.runner.asked("start"), ["w0", "w1", "w2", "w3"])
+
+    def test_retries_stand_in_line(self) -> None:
+        """
+        An item that fails stands in line again behind those that wait.
+        """
+        self.runner.starts["w1"] = Deferred()
+        self.runner.starts["w2"] = lambda: Deferred()
+        self.runner.starts["w3"] = lambda: Deferred()
+        for work in ("w1", "w2", "w3", "w4"):
+            self.start(work)
+        self.pass_time(self.settings.work_timeout)
+
+        self.assertEqual(self.runner.asked("start")[:4], ["w1", "w2", "w3", "w4"])
+
+    def test_hung_calls_give_up_their_turn(self) -> None:
+        """
+        Calls that never end, whatever one does, do not hold up the others for
+        longer than ``work_timeout``.
+        """
+        for work in ("w1", "w2"):
+            self.runner.starts[work] = lambda: deaf(Deferred())
+            self.start(work)
+        item = self.start("w3")
+        self.pass_time(self.settings.work_timeout)
+
+        self.assertEqual(item.state, RUNNING)
+
+    def test_stops_are_not_held_back(self) -> None:
+        """
+        An item is stopped at once, however many calls are under way.
+        """
+        running = self.start("w0")
+        for work in ("w1", "w2", "w3"):
+            self.runner.starts[work] = Deferred()
             self.start(work)
 
-        report = self.items.collect()
+        self.stop(running)
 
-        self.assertEqual(len(report.items), 5)
-        self.assertEqual(len(encode_status(report)), 1)
+        self.assertEqual([item.id for item in self.stopped], ["w0"])
 
-    def test_backoff_forgotten(self) -> None:
+    def test_stopped_in_line(self) -> None:
         """
-        After a success the first pause is a short one again.
+        An item that is stopped while it stands in line is gone at once: the
+        runner never hears of it, and others take its turn.
         """
-        item = self.start("w1")
-        item.backoff = Backoff(lambda: 1.0)
+        starts: dict[str, Deferred[None]] = {f"w{n}": Deferred() for n in range(4)}
+        self.runner.starts.update(starts)
+        items = [self.start(work) for work in starts]
+
+        self.stop(items[2])
+        starts["w0"].callback(None)
+
+        self.assertEqual([item.id for item in self.stopped], ["w2"])
+        self.assertEqual(
+            self.runner.calls, [("start", "w0"), ("start", "w1"), ("start", "w3")]
+        )
+
+    def test_many_at_once(self) -> None:
+        """
+        Thousands of items that start at once behind a slow one do.
+        """
+        slow: list[Deferred[None]] = [Deferred(), Deferred()]
+        self.runner.starts.update(a=slow[0], b=slow[1])
+        self.start("a")
+        self.start("b")
+        for n in range(3000):
+            self.start(f"w{n}")
+        slow[0].callback(None)
+
+        self.assertEqual(self.items.states[RUNNING], 3001)
+
+
+class ChangingTests(RunningCase):
+    """
+    Items whose description changes.
+    """
+
+    def change(self, item: Any, value: bytes) -> None:
+        """
+        Give an item another description.
+        """
+        self.items.change(item, WorkItem.from_value(item.id, value))
+
+    def configs(self) -> list[Any]:
+        """
+        Give the ``config`` of every item the runner was given, in order.
+        """
+        return [item.config for item in self.runner.items]
+
+    def test_update(self) -> None:
+        """
+        The runner is told of a changed description of an item that runs.
+        """
+        item = self.start("w1", b'{"config": 1}')
+        digest = item.digest
+
+        self.change(item, b'{"config": 2}')
+
+        self.assertEqual(self.runner.calls, [("start", "w1"), ("update", "w1")])
+        self.assertEqual(self.configs(), [1, 2])
+        self.assertNotEqual(item.digest, digest)
+
+    def test_same(self) -> None:
+        """
+        One that says the same in other words is no change.
+        """
+        item = self.start("w1", b'{"config": {"a": 1, "b": 2}}')
+
+        self.change(item, b'{ "config": {"b": 2, "a": 1} }')
+
+        self.assertEqual(self.runner.asked("update"), [])
+
+    def test_superseded(self) -> None:
+        """
+        A change that waits for an earlier call is superseded by a newer one;
+        calls about one item never overlap.
+        """
+        starting: Deferred[None] = Deferred()
+        updating: Deferred[None] = Deferred()
+        self.runner.starts["w1"] = starting
+        self.runner.updates["w1"] = updating
+        item = self.start("w1", b'{"config": 1}')
+        self.change(item, b'{"config": 2}')
+        self.change(item, b'{"config": 3}')
+        during_start = self.configs()
+        starting.callback(None)
+        self.change(item, b'{"config": 4}')
+        self.change(item, b'{"config": 5}')
+        during_update = self.configs()
+        self.runner.updates.clear()
+        updating.callback(None)
+
+        self.assertEqual((during_start, during_update), ([1], [1, 3]))
+        self.assertEqual(self.configs(), [1, 3, 5])
+
+    def test_back_and_forth(self) -> None:
+        """
+        A change that is taken back while another is under way is made and taken
+        back.
+        """
+        updating: Deferred[None] = Deferred()
+        self.runner.updates["w1"] = updating
+        item = self.start("w1", b'{"config": 1}')
+        self.change(item, b'{"config": 2}')
+        self.change(item, b'{"config": 1}')
+        self.runner.updates.clear()
+        updating.callback(None)
+
+        self.assertEqual(self.configs(), [1, 2, 1])
+
+    def test_failing_update(self) -> None:
+        """
+        An update that fails, or never ends, is told and tried again; the item
+        runs on, as it was.
+        """
+        failures: tuple[Any, ...] = (ValueError("bad"), Deferred)
+        for failing in failures:
+            with self.subTest(failing=failing):
+                self.runner.updates["w1"] = failing
+                item = self.start("w1", b'{"config": 1}')
+                digest = item.digest
+                self.change(item, b'{"config": 2}')
+                self.pass_time(self.settings.work_timeout)
+                before = (item.state, bool(item.error), item.digest == digest)
+                self.runner.updates.clear()
+                self.pass_time(10.0)
+
+                self.assertEqual(before, (RUNNING, True, True))
+                self.assertEqual((item.error, self.configs()[-1]), ("", 2))
+                self.assertNotEqual(item.digest, digest)
+        self.assertTrue(self.events("work-not-changed"))
+
+    def test_newer_one_is_tried_at_once(self) -> None:
+        """
+        A newer description is tried at once, whatever the last one came to.
+        """
+        self.runner.updates["w1"] = ValueError("bad")
+        item = self.start("w1", b'{"config": 1}')
+        self.change(item, b'{"config": 2}')
+        self.pass_time(20.0)
+        tried = len(self.configs())
+        self.runner.updates.clear()
+        self.change(item, b'{"config": 3}')
+
+        self.assertEqual(self.configs()[tried:], [3])
+        self.assertEqual(item.error, "")
+
+    def test_failed_start(self) -> None:
+        """
+        So is a start that failed: with what the item is by now.
+        """
+        self.runner.starts["w1"] = ValueError("bad")
+        item = self.start("w1", b'{"config": 1}')
+        self.pass_time(20.0)
+        self.runner.starts.clear()
+        self.change(item, b'{"config": 2}')
+
+        self.assertEqual((item.state, self.configs()[-1]), (RUNNING, 2))
+        self.assertEqual(self.runner.asked("update"), [])
+
+    def test_stopped_meanwhile(self) -> None:
+        """
+        An item that is stopping is told of no change; an update under way is
+        cancelled, and neither is a failure.
+        """
+        cancelled: list[object] = []
+        self.runner.updates["w1"] = Deferred(cancelled.append)
+        item = self.start("w1", b'{"config": 1}')
+        self.change(item, b'{"config": 2}')
+        self.change(item, b'{"config": 3}')
+        self.runner.stops["w1"] = Deferred()
+        self.stop(item)
+        self.change(item, b'{"config": 4}')
+        self.pass_time(10.0)
+
+        self.assertEqual(len(cancelled), 1)
+        self.assertEqual(self.configs(), [1, 2])
+        self.assertEqual((item.state, item.error), (STOPPING, ""))
+
+    def test_update_that_goes_on(self) -> None:
+        """
+        An update that goes on although it was cancelled, and ends well, has
+        changed the item.
+        """
+        until: Deferred[None] = Deferred()
+        self.runner.updates["w1"] = lambda: deaf(until)
+        item = self.start("w1", b'{"config": 1}')
+        self.change(item, b'{"config": 2}')
+        self.pass_time(self.settings.work_timeout + 20.0)
+        calls = self.runner.asked("update")
+        until.callback(None)
+        self.pass_time(10.0)
+
+        self.assertEqual((calls, self.runner.asked("update")), (["w1"], ["w1"]))
+        self.assertEqual((item.error, item.description.config), ("", 2))
+
+
+class PreparingTests(RunningCase):
+    """
+    Items that are made ready, and may be run after that.
+    """
+
+    def prepare(self, work: str, value: bytes = b"") -> Any:
+        """
+        Make an item ready.
+        """
+        item = self.item(work, value, index=0, lease=None)
+        self.items.prepare(item)
+        return item
+
+    def run_it(self, item: Any) -> None:
+        """
+        Let an item run that is here already.
+        """
+        item.index, item.lease = 7, self.lease
         self.items.start(item)
 
-        self.assertIsNone(item.backoff)
+    def test_prepare(self) -> None:
+        """
+        An item that is made ready does not run.
+        """
+        preparing: Deferred[None] = Deferred()
+        self.runner.prepares["w1"] = preparing
+        item = self.prepare("w1")
+        before = item.state
+        preparing.callback(None)
+
+        self.assertEqual((before, item.state), (PREPARING, PREPARED))
+        self.assertEqual(self.items.workload, set())
+        self.assertEqual(self.runner.calls, [("prepare", "w1")])
+
+    def test_run(self) -> None:
+        """
+        It is started when it is to run, with what was handed over.
+        """
+        item = self.prepare("w1")
+        item.report = b"position 7"
+        self.run_it(item)
+
+        self.assertEqual(self.runner.calls, [("prepare", "w1"), ("start", "w1")])
+        self.assertEqual(self.runner.started_with, [b"position 7"])
+        self.assertEqual(self.items.workload, {"w1"})
+
+    def test_run_while_preparing(self) -> None:
+        """
+        What is still being made ready is started when that has ended, however
+        it did.
+        """
+        for outcome in (None, ValueError("bad")):
+            with self.subTest(outcome=outcome):
+                preparing: Deferred[Any] = Deferred()
+                self.runner.prepares["w1"] = preparing
+                self.runner.calls.clear()
+                item = self.prepare("w1")
+                self.run_it(item)
+                before = list(self.runner.calls)
+                if outcome is None:
+                    preparing.callback(None)
+                else:
+                    preparing.errback(outcome)
+                self.pass_time(1.0)
+
+                self.assertEqual(before, [("prepare", "w1")])
+                self.assertEqual(self.runner.calls[1:], [("start", "w1")])
+                self.assertEqual(item.state, RUNNING)
+
+    def test_run_before_its_turn(self) -> None:
+        """
+        What is to run before it could be made ready is started straight away.
+        """
+        self.beginning = False
+        item = self.prepare("w1")
+        self.beginning = True
+        self.run_it(item)
+
+        self.assertEqual(self.runner.calls, [("start", "w1")])
+
+    def test_failing(self) -> None:
+        """
+        What cannot be made ready, or takes too long, says so, and is tried
+        again.
+        """
+        failures: tuple[Any, ...] = (ValueError("no room"), Deferred)
+        for failing in failures:
+            with self.subTest(failing=failing):
+                self.runner.prepares["w1"] = failing
+                item = self.prepare("w1")
+                self.pass_time(self.settings.work_timeout)
+                before = (item.state, bool(item.trouble))
+                self.runner.prepares.clear()
+                self.pass_time(6.0)
+
+                self.assertEqual(before, (FAILED, True))
+                self.assertEqual((item.state, item.trouble), (PREPARED, ""))
+        self.assertTrue(self.events("work-not-prepared"))
+
+    def test_undone(self) -> None:
+        """
+        What is not to be here any more is undone by ``stop_work``; what was
+        never begun needs none.
+        """
+        self.stop(self.prepare("w1"))
+        self.beginning = False
+        self.stop(self.prepare("w2"))
+
+        self.assertEqual(self.runner.asked("stop"), ["w1"])
+        self.assertEqual([item.id for item in self.stopped], ["w1", "w2"])
+
+    def test_does_not_count_while_undone(self) -> None:
+        """
+        Nor does it count as running while it is undone.
+        """
+        self.runner.stops["w1"] = Deferred()
+        item = self.prepare("w1")
+        self.stop(item)
+
+        self.assertEqual((item.state, item.phase), (STOPPING, PREPARE))
+        self.assertEqual(self.items.workload, set())
+
+    def test_changed(self) -> None:
+        """
+        What has changed is made ready anew.
+        """
+        item = self.prepare("w1", b'{"config": 1}')
+        self.items.change(item, WorkItem.from_value("w1", b'{"config": 2}'))
+
+        self.assertEqual(self.runner.asked("prepare"), ["w1", "w1"])
+        self.assertEqual(item.description.config, 2)
+
+
+class EndTests(RunningCase):
+    """
+    The end of all.
+    """
+
+    def test_stop_all(self) -> None:
+        """
+        Everything is stopped.
+        """
+        for work in ("w1", "w2"):
+            self.start(work)
+
+        self.items.stop_all(release=True)
+
+        self.assertEqual([item.id for item in self.stopped], ["w1", "w2"])
+
+    def test_give_up(self) -> None:
+        """
+        What has not stopped when the runner is waited for no more is not said
+        to have stopped.
+        """
+        self.runner.stops["w1"] = Deferred()
+        self.runner.reports["w2"] = Deferred()
+        for work in ("w1", "w2"):
+            self.stop(self.start(work))
+        self.runner.starts["w3"] = Deferred()
+        self.start("w3")
+
+        self.successResultOf(self.items.give_up())
+
+        self.assertEqual(self.stopped, [])
+        self.assertEqual(sorted(self.items.items), ["w1", "w2", "w3"])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertEqual(self.logs, [])
+
+    def test_stop_from_within_a_start(self) -> None:
+        """
+        A runner that has an item stopped while it starts it: the start is
+        cancelled, and the item is stopped once more after that.
+        """
+        cancelled: list[object] = []
+
+        def starts() -> Deferred[None]:
+            self.stop(self.items.items["w1"])
+            return Deferred(cancelled.append)
+
+        self.runner.starts["w1"] = starts
+        self.start("w1")
+
+        self.assertEqual(len(cancelled), 1)
+        self.assertEqual(
+            self.runner.calls,
+            [("start", "w1"), ("stop", "w1"), ("stop", "w1"), ("report", "w1")],
+        )
+        self.assertEqual([item.id for item in self.stopped], ["w1"])

@@ -68,6 +68,12 @@ class IWorker(Interface):
 
         Called once, also when ``start`` has not finished.  The Deferred fires
         when everything has stopped, and does not fail.
+
+        A worker may also have ``drain()``, called before: take nothing new, and
+        go on with what is here.  Its Deferred fires once nothing is assigned to
+        the member any more and all that ran here is released.  And it may have
+        ``lease_changed()`` and ``emergency_changed()``, called whenever there is
+        a lease or none, and whenever what goes on without one has changed.
         """
 
 
@@ -130,13 +136,24 @@ class IRunner(Interface):
     What running a work item means.
 
     The worker calls a runner about one item strictly one call after another,
-    about different items at the same time.  Every method may return a
-    Deferred.  When ``start_work`` or ``update_work`` fails, the failure's text
-    is reported as the reason why the item does not run, and the call is tried
-    again later.
+    about different items at the same time, ``Settings.concurrent_work`` of them
+    (stops are not counted).  Every method may return a Deferred, or be a
+    coroutine.
+
+    A call that fails is tried again with growing pauses, and its text stands
+    meanwhile with the item: under ``errors/``, in the status report and in
+    ``/status``.  One that takes longer than ``Settings.work_timeout`` is
+    cancelled and counts as failed; if it goes on all the same, the next call
+    about that item waits for its end.  No item ever waits for another one's
+    call.
 
     A runner that is given to a Coordinator needs ``start_work`` and
-    ``stop_work``; what else it leaves out does nothing.
+    ``stop_work``; what else it leaves out does nothing.  It may also have a
+    ``kill_work(item)``: stop the item at once, whatever is lost.  That is called
+    when ``stop_work`` has not finished shortly before the member's lease ends,
+    and when it takes longer than ``Settings.stop_timeout``; once it has
+    succeeded the item has stopped, whatever becomes of ``stop_work``, and hands
+    nothing over.
     """
 
     def prepare_work(item: WorkItem) -> Deferred[None] | None:
@@ -144,8 +161,9 @@ class IRunner(Interface):
         Make ready what ``start_work`` will need, without running the item:
         another member still does.
 
-        Called at most once before ``start_work``, and only by leaders that
-        prepare moves.  ``stop_work`` may follow instead; it undoes this.
+        Called before ``start_work``, and only by leaders that prepare moves;
+        again if the item changes before it runs.  ``stop_work`` may follow
+        instead; it undoes this.
         """
 
     def start_work(item: WorkItem, report: bytes | None) -> Deferred[None] | None:
@@ -163,19 +181,25 @@ class IRunner(Interface):
         Stop the item.
 
         Until the Deferred has fired the item counts as running, and no other
-        member starts it.  May be called while ``start_work`` has not finished;
-        that Deferred is cancelled before.  May be called for an item that does
-        not run, which is no error.  ``Settings.stop_grace`` seconds before the
-        member's lease ends is the latest moment at which it is called.
+        member starts it, for as long as the member's lease lasts.  One that
+        fails has not stopped the item.
+
+        May be called while another call about the item has not finished; that
+        one is cancelled before, and if it goes on all the same, ``stop_work`` is
+        called once more after its end.  May be called for an item that does not
+        run, which is no error.  ``Settings.stop_grace`` seconds before the
+        member's lease ends is the latest moment at which it is first called.
         """
 
     def update_work(item: WorkItem) -> Deferred[None] | None:
         """
         Go on with a changed description of an item that runs.
 
-        Called when the leader hands a changed item to the member that runs it.
-        The shipped leaders assign ids alone: with them a changed value takes
-        effect when the item is next started, and this is not called.
+        Called when the value under ``work/`` has changed, or when the leader
+        hands a changed item to the member that runs it.  Only the newest
+        description counts: one that could not be handed on yet is superseded.
+        A runner without this method goes on with what the item was when it
+        started.
         """
 
     def report(item: WorkItem) -> Deferred[bytes | None] | bytes | None:
@@ -183,7 +207,8 @@ class IRunner(Interface):
         Give what the next member that runs the item should know.
 
         Called after ``stop_work``, before the item is released; ``None`` hands
-        over nothing.  A failure hands over nothing either, and is logged.
+        over nothing.  A failure hands over nothing either, and is logged; so
+        does one that takes too long.
         """
 
     def usage(item: WorkItem) -> Mapping[str, Any]:

@@ -14,6 +14,16 @@ goes on.
 
 Many items share a transaction.  One that is refused is singled out by the keys
 Consul names, and the others are sent again without it.
+
+# Note [Claimed and read at once]
+
+Whoever takes an item to run it needs to know what it is, and what its last
+owner handed over.  Both are read in the transaction that takes it: nothing lies
+between, and nothing is asked twice.  A ``get`` of a missing key would refuse
+the transaction, and reports are missing as a rule: they are read as trees, which
+may be empty.  (The tree ``reports/w1`` holds the report of ``w10`` as well;
+there are few at any time.)  Descriptions are there as a rule; an item without
+one is taken once more, without reading it.
 """
 
 from __future__ import annotations
@@ -28,7 +38,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.encoding import encoded_size
-from .consul.model import Entry, KeyNames, Op, Reading
+from .consul.model import Entry, Op, Reading
 from .consul.transaction import pack
 from .errors import InvalidSession, TransactionRefused
 from .keys import Keys, is_session_id, is_work_id
@@ -106,11 +116,15 @@ class Claim:
     :ivar assignment: the ModifyIndex of our assignment of it.
     :ivar owner: the ModifyIndex of the owner record to be replaced, a former
         one of ours; 0 when there must be none.
+    :ivar described: whether its description under ``work/`` is to be read.
+    :ivar reported: whether what was handed over is to be read.
     """
 
     work: str
     assignment: int
     owner: int = 0
+    described: bool = True
+    reported: bool = True
 
 
 @frozen
@@ -121,11 +135,13 @@ class Claims:
     :ivar owned: the ModifyIndex of our owner record, by work id.
     :ivar held: items that have another owner record.
     :ivar unassigned: items whose assignment is no longer the one we saw.
+    :ivar read: the descriptions and reports that were found, by key.
     """
 
     owned: Mapping[str, int] = field(factory=dict)
     held: tuple[str, ...] = ()
     unassigned: tuple[str, ...] = ()
+    read: Mapping[str, Entry] = field(factory=dict)
 
 
 @frozen
@@ -135,10 +151,13 @@ class Release:
 
     :ivar index: the ModifyIndex of our owner record.
     :ivar report: what the next owner is to know, of ``REPORT_BYTES`` at most.
+    :ivar served: the ModifyIndex of a report that has served us and was not
+        removed yet; 0 for none.
     """
 
     index: int
     report: bytes | None = None
+    served: int = 0
 
 
 @frozen
@@ -190,32 +209,66 @@ class Ownership:
             key, or with another :class:`ConsulError`; then some of the items
             may be owned.
         """
-        keys, value = self._keys, record.encode()
-        member = Op.check_session(keys.member(self._instance_id), lease.session_id)
-        assignments = {
-            claim.work: keys.assignment(self._instance_id, claim.work)
-            for claim in claims
-        }
-        groups = {
-            claim.work: (
-                Op.check_index(assignments[claim.work], claim.assignment),
-                Op.cas(keys.owner(claim.work), value, claim.owner),
-            )
-            for claim in claims
-        }
+        value = record.encode()
+        member = Op.check_session(
+            self._keys.member(self._instance_id), lease.session_id
+        )
+        groups = {claim.work: self._claim_ops(claim, value) for claim in claims}
         try:
             applied: _Applied = yield self._apply(groups, member)
+            bare = {
+                claim.work: self._claim_ops(evolve(claim, described=False), value)
+                for claim in claims
+                if applied.refused.get(claim.work)
+                == frozenset({self._keys.work_item(claim.work)})
+            }
+            again: _Applied = yield self._apply(bare, member)
         except TransactionRefused as refused:
             # No item is to blame: it is our own member key.
             raise InvalidSession(f"member key not ours: {refused}") from refused
-        unassigned = [w for w, k in applied.refused.items() if assignments[w] in k]
-        held = [w for w, k in applied.refused.items() if assignments[w] not in k]
-        owned = {
-            claim.work: applied.results[keys.owner(claim.work)].modify_index
-            for claim in claims
-            if claim.work not in applied.refused
+        refusals = {w: k for w, k in applied.refused.items() if w not in bare}
+        return self._claimed(
+            claims, refusals | again.refused, applied.results | again.results
+        )
+
+    def _claim_ops(self, claim: Claim, value: bytes) -> tuple[Op, ...]:
+        keys, work = self._keys, claim.work
+        ops: tuple[Op, ...] = (
+            Op.check_index(keys.assignment(self._instance_id, work), claim.assignment),
+            Op.cas(keys.owner(work), value, claim.owner),
+        )
+        if claim.described:
+            ops += (Op.get(keys.work_item(work)),)
+        if claim.reported:
+            ops += (Op.get_tree(keys.report(work)),)
+        return ops
+
+    def _claimed(
+        self,
+        claims: Sequence[Claim],
+        refused: Mapping[str, frozenset[str]],
+        results: Mapping[str, Entry],
+    ) -> Claims:
+        """
+        Say what came of claims.
+        """
+        keys = self._keys
+        owned: dict[str, int] = {}
+        held, unassigned = [], []
+        for claim in claims:
+            work = claim.work
+            if work not in refused:
+                owned[work] = results[keys.owner(work)].modify_index
+            elif keys.assignment(self._instance_id, work) in refused[work]:
+                unassigned.append(work)
+            else:
+                held.append(work)
+        read = {
+            key: entry
+            for key, entry in results.items()
+            if key.startswith((keys.work, keys.reports))
         }
-        return Claims(owned, tuple(held), tuple(unassigned))
+        return Claims(owned, tuple(held), tuple(unassigned), read)
 
     @inlineCallbacks
     def release(self, releases: Mapping[str, Release]) -> Steps[tuple[str, ...]]:
@@ -234,7 +287,7 @@ class Ownership:
         groups = {work: self._release_ops(work, r) for work, r in releases.items()}
         applied: _Applied = yield self._apply(groups)
         deleted = {
-            work: self._release_ops(work, evolve(releases[work], report=None))
+            work: self._release_ops(work, Release(releases[work].index))
             for work, keys in applied.refused.items()
             if self._keys.owner(work) not in keys
         }
@@ -244,6 +297,8 @@ class Ownership:
     def _release_ops(self, work: str, release: Release) -> tuple[Op, ...]:
         owner = self._keys.owner(work)
         released = Op.delete_cas(owner, release.index)
+        if release.report is None and release.served:
+            return (Op.delete_cas(self._keys.report(work), release.served), released)
         if release.report is None:
             return (released,)
         # A deletion finds no fault with a missing record, but the report must
@@ -270,14 +325,20 @@ class Ownership:
         return dict(self._ours(reading.entries))
 
     @inlineCallbacks
-    def look_up(self, work_ids: Sequence[str]) -> Steps[dict[str, OwnRecord]]:
+    def look_up(
+        self, work_ids: Sequence[str]
+    ) -> Steps[tuple[dict[str, OwnRecord], list[str]]]:
         """
-        Find out which of these items have an owner record in our name.
+        Find out which of these items have an owner record in our name, and
+        which have none at all.
 
-        :return: as :meth:`records`.
+        :return: a Deferred that fires with both, or fails with
+            :class:`ConsulError`.
         """
-        found: dict[str, Entry] = yield self.read(map(self._keys.owner, work_ids))
-        return dict(self._ours(found.values()))
+        owner = self._keys.owner
+        found: dict[str, Entry] = yield self.read(map(owner, work_ids))
+        free = [work for work in work_ids if owner(work) not in found]
+        return dict(self._ours(found.values())), free
 
     def _ours(self, entries: Iterable[Entry]) -> Iterator[tuple[str, OwnRecord]]:
         for entry in entries:
@@ -295,17 +356,6 @@ class Ownership:
     # What lies beside the owner records.
 
     @inlineCallbacks
-    def reported(self) -> Steps[set[str]]:
-        """
-        Find out for which items a report was handed over.
-
-        :return: a Deferred that fires with their keys, or fails with
-            :class:`ConsulError`.
-        """
-        names: KeyNames = yield self._api.keys(self._keys.reports)
-        return set(names.names)
-
-    @inlineCallbacks
     def read(self, keys: Iterable[str]) -> Steps[dict[str, Entry]]:
         """
         Read keys, many at once.
@@ -315,6 +365,23 @@ class Ownership:
         """
         applied: _Applied = yield self._apply({key: (Op.get(key),) for key in keys})
         return applied.results
+
+    @inlineCallbacks
+    def changed(self, indexes: Mapping[str, int]) -> Steps[tuple[str, ...]]:
+        """
+        Find out which keys are not as they were, without reading any.
+
+        :param indexes: their ModifyIndex, by key; 0 for one that was missing.
+        :return: a Deferred that fires with those keys, or fails with
+            :class:`ConsulError`.
+        """
+        applied: _Applied = yield self._apply(
+            {
+                key: (Op.check_index(key, i) if i else Op.check_not_exists(key),)
+                for key, i in indexes.items()
+            }
+        )
+        return tuple(applied.refused)
 
     @inlineCallbacks
     def forget_reports(self, indexes: Mapping[str, int]) -> Steps[None]:

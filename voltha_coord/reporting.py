@@ -1,14 +1,16 @@
 """
 The status report: what this member says of its work, in Consul.
 
-One loop writes the report when it says something new, at most once in
-``REPORT_INTERVAL`` seconds.  The keys are held by the member's session, so
-that they vanish with it.  An unchanged report writes nothing.
+A :class:`Collector` makes it of the items that are here.  One loop writes the
+report when it says something new, at most once in ``REPORT_INTERVAL`` seconds.
+The keys are held by the member's session, so that they vanish with it.  An
+unchanged report writes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -17,16 +19,69 @@ from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Tasks, Wake, sleep
 from ._types import Steps
+from .call import told
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
 from .consul.model import Op
 from .errors import CoordinationError, TransactionRefused
+from .interfaces import IRunner
+from .item import RUNNING, Item
 from .keys import Keys
-from .records import StatusReport, encode_status
+from .records import StatusReport, WorkStatus, encode_status
 from .session import SessionKeeper
 
 #: A report is written at most once in so many seconds.
 REPORT_INTERVAL = 0.2
+
+
+class Collector:
+    """
+    Makes the report of how items fare.
+
+    :param items: the items that are here, by work id.
+    """
+
+    def __init__(self, runner: IRunner, items: Mapping[str, Item], log: Any) -> None:
+        self._runner = runner
+        self._items = items
+        self._log = log
+        self._unknown: set[str] = set()
+
+    def collect(self) -> StatusReport:
+        """
+        Give the report as it is now.
+        """
+        return StatusReport(
+            {
+                work: WorkStatus(
+                    state=item.shown_state,
+                    usage=self._usage(item),
+                    since=item.since,
+                    digest=item.digest,
+                    error=item.trouble,
+                )
+                for work, item in self._items.items()
+            }
+        )
+
+    def _usage(self, item: Item) -> Mapping[str, Any]:
+        """
+        Ask the runner what an item uses; whatever it says must not keep the
+        others from being reported.
+        """
+        if item.state != RUNNING:
+            return {}
+        try:
+            usage = self._runner.usage(item.description)
+            if usage:
+                json.dumps(usage := dict(usage))
+        except Exception as error:
+            if item.id not in self._unknown:
+                self._unknown.add(item.id)
+                self._log.error("usage-unknown", work=item.id, error=told(error))
+            return {}
+        self._unknown.discard(item.id)
+        return usage
 
 
 class StatusWriter:

@@ -1,97 +1,84 @@
 """
-The items that run here: started, stopped, and started again when that failed.
+The items that run here: made ready, started, changed, stopped; and all of it
+again when it failed.
 
-# Note [The states of an item]
+# Note [One call at a time]
 
-    starting ──done──▶ running          the runner's ``start_work`` has finished
-        │  ▲
-      fails │ after a back-off
-        ▼  │
-      failed
-    any of them ──stop──▶ stopping ──done, or failed──▶ gone
+About one item the runner is called strictly one call after another; about
+different items at the same time, ``Settings.concurrent_work`` of them.  Those
+that are to be started, made ready or changed stand in one line.  What is to be
+done is decided when an item's turn has come, from what it is to be by then: a
+change that waits is superseded by a newer one, and an item that is to be run by
+now is not made ready any more.  A call that is not done within
+``Settings.work_timeout`` is cancelled and counts as failed.  If it goes on all
+the same the item's next call waits for its end; other items never do.
 
-An item counts as running from before ``start_work`` is called until after
-``stop_work`` has finished.  Each one is a task of its own: a runner that never
-answers about one item holds up no other.
+Stops stand in no line.  A stop cancels what is under way about its item; one
+the runner was never asked about is simply gone.  How the rest is stopped is told
+in :mod:`~voltha_coord.stopping`.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from attrs import Factory, define, field
-from twisted.internet.defer import (
-    CancelledError,
-    Deferred,
-    inlineCallbacks,
-    maybeDeferred,
-)
+from attrs import frozen
+from twisted.internet.defer import inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Tasks
 from ._types import Steps
+from .call import Call, told
 from .consul.backoff import Backoff
 from .interfaces import IRunner
-from .lease import Lease
-from .ownership import REPORT_BYTES
-from .records import StatusReport, WorkItem, WorkStatus
+from .isolation import Rights
+from .item import (
+    FAILED,
+    PREPARED,
+    PREPARING,
+    RUNNING,
+    STARTING,
+    STATES,
+    STOPPING,
+    Item,
+)
+from .records import PREPARE, RUN, WorkItem
+from .settings import Settings
+from .stopping import Stopping
+from .turns import Turns
 
-STARTING = "starting"
-RUNNING = "running"
-STOPPING = "stopping"
-FAILED = "failed"
 
-#: Every state that an item may be in.
-STATES = (STARTING, RUNNING, STOPPING, FAILED)
-
-
-@define(eq=False)
-class Item:
+@frozen
+class _Step:
     """
-    One item that we own; see Note [The states of an item].
+    What the runner may be asked to do with an item.
 
-    :ivar index: the ModifyIndex of our owner record.
-    :ivar lease: the lease it runs under.
-    :ivar report: what its last owner handed over.
-    :ivar report_index: the ModifyIndex of that, 0 when there is none to be
-        removed (any more).
-    :ivar digest: of the item; it does not change while it runs.
-    :ivar release: whether to release it once it has stopped.
-    :ivar handover: what the next owner is to know.
-    :ivar starting: the runner's Deferred, to be cancelled by a stop.
+    :ivar doing: the item's state meanwhile.
+    :ivar done: its state once that is done.
+    :ivar failed: its state when that fails.
+    :ivar failure: the log event then.
     """
 
-    item: WorkItem
-    index: int
-    lease: Lease
-    report: bytes | None = None
-    report_index: int = 0
-    digest: str = field(default=Factory(lambda self: self.item.digest, True))
-    state: str = STARTING
-    since: float = 0.0
-    error: str = ""
-    release: bool = True
-    handover: bytes | None = None
-    retry_at: float = 0.0
-    starting: Deferred[Any] | None = None
-    backoff: Backoff | None = None
+    doing: str
+    done: str
+    failed: str
+    failure: str
 
-    @property
-    def trouble(self) -> str:
-        """
-        What people are to know: why it does not run, or what in its
-        description could not be read; empty when all is well.
-        """
-        return self.error or self.item.problem or ""
+
+_PREPARE = _Step(PREPARING, PREPARED, FAILED, "work-not-prepared")
+_START = _Step(STARTING, RUNNING, FAILED, "work-not-started")
+_UPDATE = _Step(RUNNING, RUNNING, RUNNING, "work-not-changed")
 
 
 class RunningItems:
     """
-    Has the runner run items; see the head of the module.
+    Has the runner run items; see Note [One call at a time].
 
+    :param rights: for how long items may run.
+    :param may_begin: whether an item may be started, or made ready, now.
     :param stopped: told of each item that has stopped.
     :param changed: told whenever a status report would say something new.
     :param attend: told whenever the worker has something to do about an item.
@@ -101,7 +88,10 @@ class RunningItems:
         self,
         reactor: IReactorTime,
         runner: IRunner,
+        settings: Settings,
         *,
+        rights: Rights,
+        may_begin: Callable[[Item], bool],
         stopped: Callable[[Item], None],
         changed: Callable[[], None],
         attend: Callable[[], None],
@@ -111,6 +101,9 @@ class RunningItems:
     ) -> None:
         self._reactor = reactor
         self._runner = runner
+        self._settings = settings
+        self._rights = rights
+        self._may_begin = may_begin
         self._stopped = stopped
         self._changed = changed
         self._attend = attend
@@ -118,20 +111,20 @@ class RunningItems:
         self._random = random
         self._log = log
         self._tasks = Tasks(log)
+        self._turns = Turns(settings.concurrent_work)
         self._given_up = False
-        self._usage_unknown: set[str] = set()
-        #: Every item that we own and that has not stopped, by work id.
+        #: Every item that is here and has not stopped, by work id.
         self.items: dict[str, Item] = {}
 
     @property
     def workload(self) -> set[str]:
         """
-        The ids of the items that run now.
+        The ids of the items that run now, and may.
         """
         return {
             work
             for work, item in self.items.items()
-            if item.state != FAILED and item.lease.active
+            if item.runs and self._rights.hold(item.lease)
         }
 
     @property
@@ -142,70 +135,180 @@ class RunningItems:
         counts = Counter(item.state for item in self.items.values())
         return {state: counts[state] for state in STATES}
 
-    # Starting.
+    # What is to become of an item.
 
     def start(self, item: Item) -> None:
         """
-        Start an item; when that fails, again later.
+        Run an item; when it cannot be started, try again later.
         """
-        self.items[item.item.id] = item
-        if item.state != FAILED:
+        item.phase = RUN
+        self._take_in(item)
+
+    def prepare(self, item: Item) -> None:
+        """
+        Make ready what an item will need; when that fails, try again later.
+        """
+        item.phase = PREPARE
+        self._take_in(item)
+
+    def _take_in(self, item: Item) -> None:
+        self.items[item.id] = item
+        if not item.since:
             item.since = self._wall_clock()
-        item.state = STARTING
-        self._tasks.spawn("start-work", self._start_one, item)
+        self._see_to(item)
+        self._changed()
 
-    @inlineCallbacks
-    def _start_one(self, item: Item) -> Steps[None]:
-        item.starting = maybeDeferred(self._runner.start_work, item.item, item.report)
-        try:
-            yield item.starting
-        except Exception as error:
-            # A start that a stop has cancelled is in another state by then.
-            if item.state == STARTING:
-                self._could_not_start(item, error)
-        else:
-            if item.state == STARTING:
-                if item.error:
-                    item.since = self._wall_clock()
-                if item.error or item.report_index:
-                    self._attend()
-                item.state, item.error = RUNNING, ""
-                item.report = item.backoff = None
-        finally:
-            item.starting = None
-            self._changed()
-
-    def _could_not_start(self, item: Item, error: Exception) -> None:
-        if item.backoff is None:
-            item.backoff = Backoff(self._random)
-        seconds = item.backoff.next()
-        item.state = FAILED
-        item.error = f"{type(error).__name__}: {error}"
-        item.retry_at = self._reactor.seconds() + seconds
-        self._log.error(
-            "work-not-started",
-            work=item.item.id,
-            retry_in=round(seconds, 3),
-            error=item.error,
-        )
-        self._attend()
-
-    def start_failed_again(self) -> float | None:
+    def change(self, item: Item, description: WorkItem) -> None:
         """
-        Start again what could not be started and has waited long enough.
+        Go on with a changed description; one that says the same is none.
+        """
+        newest = item.wanted or item.description
+        if description == newest:
+            return
+        item.wanted = description
+        # Whatever failed may do so no more.
+        item.retry_at = 0.0
+        self._see_to(item)
 
-        :return: the seconds until the next one is due, ``None`` for none.
+    def try_again(self) -> float | None:
+        """
+        Do what is due again.
+
+        :return: the seconds until the next item is, ``None`` for none.
         """
         now = self._reactor.seconds()
         waits = []
         for item in tuple(self.items.values()):
-            if item.state != FAILED:
-                continue
-            if item.retry_at <= now:
-                self.start(item)
-            else:
+            self._see_to(item)
+            if item.retry_at > now and self._next_step(item) is not None:
                 waits.append(item.retry_at - now)
         return min(waits, default=None)
+
+    # One call after another.
+
+    def _next_step(self, item: Item) -> _Step | None:
+        """
+        Give what the runner is to be asked next about an item.
+        """
+        if item.state == STOPPING:
+            return None
+        if item.state == RUNNING:
+            return None if item.wanted is None else _UPDATE
+        if not self._may_begin(item):
+            return None
+        if item.phase == RUN:
+            return _START
+        ready = item.state == PREPARED and item.wanted is None
+        return None if ready else _PREPARE
+
+    def _see_to(self, item: Item) -> None:
+        """
+        Have an item stand in line if there is something to be done, and
+        nothing under way.
+        """
+        if item.turn is not None or item.busy:
+            return
+        due = item.retry_at <= self._reactor.seconds()
+        if due and self._next_step(item) is not None:
+            self._tasks.spawn("call-runner", self._in_turn, item)
+
+    @inlineCallbacks
+    def _in_turn(self, item: Item) -> Steps[None]:
+        item.turn = self._turns.take()
+        try:
+            yield item.turn
+        finally:
+            item.turn = None
+        try:
+            step = self._next_step(item)
+            if step is not None:
+                yield self._make(step, item)
+        finally:
+            self._turns.give_back()
+        self._see_to(item)
+
+    @inlineCallbacks
+    def _make(self, step: _Step, item: Item) -> Steps[None]:
+        """
+        Ask the runner, and note what came of it.
+        """
+        description = item.wanted or item.description
+        call = item.call = Call(self._reactor, self._asking(step, item, description))
+        item.touched = True
+        self._enter(item, step.doing)
+        try:
+            yield call.make(self._settings.work_timeout)
+        except Exception as error:
+            if self._given_up:
+                raise
+            if item.state == step.doing:
+                self._failed(step, item, error)
+            # Else a stop has cancelled it, and what it says is of no use.
+            if not call.ended:
+                call.when_ended().addCallback(
+                    lambda _: self._ended_late(step, item, description, call)
+                )
+        else:
+            if item.state == step.doing:
+                self._succeeded(step, item, description)
+
+    def _asking(
+        self, step: _Step, item: Item, description: WorkItem
+    ) -> Callable[[], Any]:
+        if step is _START:
+            return partial(self._runner.start_work, description, item.report)
+        if step is _PREPARE:
+            return partial(self._runner.prepare_work, description)
+        return partial(self._runner.update_work, description)
+
+    def _succeeded(self, step: _Step, item: Item, description: WorkItem) -> None:
+        item.told(description)
+        if item.error or (step is _START and item.report_index):
+            self._attend()
+        item.error, item.backoff, item.retry_at = "", None, 0.0
+        if step is _START:
+            item.report = None
+        self._enter(item, step.done)
+        self._changed()
+
+    def _failed(self, step: _Step, item: Item, error: Exception) -> None:
+        if item.backoff is None:
+            item.backoff = Backoff(self._random)
+        seconds = item.backoff.next()
+        item.retry_at = self._reactor.seconds() + seconds
+        self._enter(item, step.failed)
+        item.error = told(error)
+        self._log.error(
+            step.failure,
+            work=item.id,
+            retry_in=round(seconds, 3),
+            error=item.error,
+        )
+        self._changed()
+        self._attend()
+
+    def _ended_late(
+        self, step: _Step, item: Item, description: WorkItem, call: Call
+    ) -> None:
+        """
+        A call has ended that had failed: the item's next one need not wait for
+        it any more; or none is needed, if it has ended well after all.
+        """
+        if item.call is not call or item.state != step.failed:
+            return
+        if call.succeeded:
+            self._succeeded(step, item, description)
+        self._attend()
+
+    def _enter(self, item: Item, state: str) -> None:
+        """
+        Let an item be in another state.  One that failed is not in another one
+        for people until it succeeds.
+        """
+        before = item.shown_state
+        item.state = state
+        if item.shown_state != before:
+            item.since = self._wall_clock()
 
     # Stopping.
 
@@ -216,65 +319,49 @@ class RunningItems:
         :param release: whether it is to be given up then; asked for twice,
             only if both times.
         """
-        self.items[item.item.id] = item
         item.release = item.release and release
-        if item.state != STOPPING:
-            item.state = STOPPING
-            item.since = self._wall_clock()
-            self._tasks.spawn("stop-work", self._stop_one, item)
+        if item.state == STOPPING:
+            return
+        item.error = ""
+        self._enter(item, STOPPING)
+        if item.turn is not None:
+            item.turn.cancel()
+        if not item.touched:
+            self._gone(item)
+            return
+        if item.call is not None:
+            item.call.cancel()
+        item.stopping = Stopping(
+            self._reactor,
+            self._runner,
+            self._settings,
+            item,
+            told=self._in_trouble,
+            random=self._random,
+            log=self._log,
+        )
+        self._tasks.spawn("stop-work", self._stop_one, item, item.stopping)
 
-    def stop_all_but(self, lease: Lease | None, *, release: bool) -> None:
+    def stop_all(self, *, release: bool) -> None:
         """
-        Stop whatever runs under another lease than this one.
+        Stop everything.
         """
         for item in tuple(self.items.values()):
-            if item.lease is not lease:
-                self.stop(item, release=release)
+            self.stop(item, release=release)
 
     @inlineCallbacks
-    def _stop_one(self, item: Item) -> Steps[None]:
-        if item.starting is not None:
-            item.starting.cancel()
-        try:
-            yield maybeDeferred(self._runner.stop_work, item.item)
-        except Exception as error:
-            if self._given_up:
-                # It may run yet: nobody may take it before our lease is over.
-                raise
-            # It is not tried again: the runner was asked, and nothing more can
-            # be done from here.
-            self._log.error(
-                "work-not-stopped", work=item.item.id, error=_told(error), exc_info=True
-            )
-        else:
-            if item.release:
-                item.handover = yield self._report_of(item)
-        self.items.pop(item.item.id, None)
+    def _stop_one(self, item: Item, stopping: Stopping) -> Steps[None]:
+        item.handover = yield stopping.begin()
+        self._gone(item)
+
+    def _gone(self, item: Item) -> None:
+        self.items.pop(item.id, None)
         self._stopped(item)
         self._changed()
 
-    @inlineCallbacks
-    def _report_of(self, item: Item) -> Steps[bytes | None]:
-        """
-        Ask the runner what the next owner is to know.
-        """
-        try:
-            report: object = yield maybeDeferred(self._runner.report, item.item)
-        except Exception as error:
-            if self._given_up:
-                raise
-            problem = _told(error)
-        else:
-            if report is None:
-                return None
-            if not isinstance(report, bytes):
-                problem = f"{type(report).__name__} instead of bytes"
-            elif len(report) > REPORT_BYTES:
-                problem = f"{len(report)} bytes, at most {REPORT_BYTES}"
-            else:
-                return report
-        self._log.error("nothing-handed-over", work=item.item.id, error=problem)
-        return None
+    def _in_trouble(self) -> None:
+        self._changed()
+        self._attend()
 
     @inlineCallbacks
     def give_up(self) -> Steps[None]:
@@ -286,50 +373,3 @@ class RunningItems:
         """
         self._given_up = True
         yield self._tasks.stop()
-
-    # Reporting.
-
-    def collect(self) -> StatusReport:
-        """
-        Give the status report as it is now.
-        """
-        return StatusReport(
-            {
-                work: WorkStatus(
-                    state=item.state,
-                    usage=self._usage(item),
-                    since=item.since,
-                    digest=item.digest,
-                    error=item.trouble,
-                )
-                for work, item in self.items.items()
-            }
-        )
-
-    def _usage(self, item: Item) -> Mapping[str, Any]:
-        """
-        Ask the runner what an item uses; whatever it says must not keep the
-        others from being reported.
-        """
-        if item.state != RUNNING:
-            return {}
-        try:
-            usage = self._runner.usage(item.item)
-            if usage:
-                json.dumps(usage := dict(usage))
-        except Exception as error:
-            if item.item.id not in self._usage_unknown:
-                self._usage_unknown.add(item.item.id)
-                self._log.error("usage-unknown", work=item.item.id, error=_told(error))
-            return {}
-        self._usage_unknown.discard(item.item.id)
-        return usage
-
-
-def _told(error: Exception) -> str:
-    """
-    Give an error in words; a cancellation has none of its own.
-    """
-    if isinstance(error, CancelledError):
-        return "cancelled by the runner itself"
-    return f"{type(error).__name__}: {error}"

@@ -46,7 +46,10 @@ class StringRunner:
     :ivar starts: what ``start_work`` returns or raises, by work id; by default
         it is done at once.
     :ivar stops: the same for ``stop_work``.
+    :ivar prepares: the same for ``prepare_work``.
+    :ivar updates: the same for ``update_work``.
     :ivar reports: what ``report`` returns or raises, by work id.
+    :ivar items: the item of each start, preparation and update, in order.
     :ivar usages: what ``usage`` returns or raises, by work id.
     """
 
@@ -57,6 +60,8 @@ class StringRunner:
         self.items: list[WorkItem] = []
         self.starts: dict[str, Any] = {}
         self.stops: dict[str, Any] = {}
+        self.prepares: dict[str, Any] = {}
+        self.updates: dict[str, Any] = {}
         self.reports: dict[str, Any] = {}
         self.usages: dict[str, Any] = {}
 
@@ -66,10 +71,13 @@ class StringRunner:
             raise answer
         return answer() if callable(answer) else answer
 
-    def prepare_work(self, item: WorkItem) -> None:
+    def prepare_work(self, item: WorkItem) -> Any:
         """
-        Make nothing ready.
+        Make it ready, as the test says.
         """
+        self.calls.append(("prepare", item.id))
+        self.items.append(item)
+        return self._answer(self.prepares, item)
 
     def start_work(self, item: WorkItem, report: bytes | None) -> Any:
         """
@@ -98,10 +106,13 @@ class StringRunner:
         if self._floor.running.get(item.id) is self:
             del self._floor.running[item.id]
 
-    def update_work(self, item: WorkItem) -> None:
+    def update_work(self, item: WorkItem) -> Any:
         """
-        Change nothing.
+        Change it, as the test says.
         """
+        self.calls.append(("update", item.id))
+        self.items.append(item)
+        return self._answer(self.updates, item)
 
     def report(self, item: WorkItem) -> Any:
         """
@@ -121,6 +132,30 @@ class StringRunner:
         Give the items of the calls of one name, in order.
         """
         return [work for name, work in self.calls if name == verb]
+
+
+class KillingRunner(StringRunner):
+    """
+    A runner that can kill, too.
+
+    :ivar kills: what ``kill_work`` returns or raises, by work id; by default it
+        is done at once.
+    """
+
+    def __init__(self, floor: Floor | None = None) -> None:
+        super().__init__(floor)
+        self.kills: dict[str, Any] = {}
+
+    def kill_work(self, item: WorkItem) -> Any:
+        """
+        End it at once.
+        """
+        self.calls.append(("kill", item.id))
+        answer = self._answer(self.kills, item)
+        if isinstance(answer, Deferred):
+            return answer.addCallback(lambda _: self._gone(item))
+        self._gone(item)
+        return answer
 
 
 def operations(request: Request) -> list[Op]:
@@ -168,7 +203,7 @@ class ClusterCase(SynchronousTestCase):
         """
         Add a member whose requests and runner are remembered.
         """
-        runner = self.runners[name] = StringRunner(self.floor)
+        runner = self.runners[name] = self.make_runner()
         member = self.cluster.add(name, runner=runner, **kw)
         requests = self.requests[name] = []
 
@@ -178,6 +213,12 @@ class ClusterCase(SynchronousTestCase):
 
         self.cluster.network(member).latency = note
         return member
+
+    def make_runner(self) -> StringRunner:
+        """
+        Make the runner of a member.
+        """
+        return StringRunner(self.floor)
 
     def advance(self, seconds: float) -> None:
         """

@@ -48,3 +48,13 @@ def complete(runner: object) -> IRunner:
     if all(hasattr(runner, name) for name in OPTIONAL):
         return cast(IRunner, runner)
     return cast(IRunner, _Completed(runner))
+
+
+def does(runner: IRunner, name: str) -> bool:
+    """
+    Whether a runner has something to say at a step, or leaves it out.
+    """
+    own = runner._runner if isinstance(runner, _Completed) else runner
+    method = getattr(own, name, None)
+    nothing = getattr(TrackRunner, name, None)
+    return callable(method) and getattr(method, "__func__", method) is not nothing

@@ -10,10 +10,8 @@ An item of the worker ``heartbeat`` appends a line to a file, again and again::
 
     voltha-coordctl work add beat --value '{"config": {"file": "/tmp/beat"}}'
 
-An item that runs goes on as it was started: when its value is changed, it takes
-that when it is started next, as after a move.  The shipped leaders, and
-``standby``, do not tell a worker of a changed value; ``update_work`` is there
-for a leader that does.
+When the value of an item that runs is changed, it goes on with that, by
+``update_work``: another file, or another pace.
 
 Under the leader ``standby`` one member runs everything, and the others are
 there for when it ends.
@@ -79,7 +77,7 @@ class Heartbeat(TrackRunner):
 
     def update_work(self, item: WorkItem) -> None:
         """
-        Go on with another file or another pace, when a leader says so.
+        Go on with another file or another pace.
         """
         beats = b"%d" % self._beats.get(item.id, 0)
         self.stop_work(item)

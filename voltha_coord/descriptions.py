@@ -1,0 +1,153 @@
+"""
+Going on with changed descriptions of items.
+
+# Note [How a changed value is noticed]
+
+Where assignments carry the item, a changed item is a changed assignment.  Where
+they are empty, the values under ``work/`` count.  A runner with an
+``update_work`` of its own is told of changed ones: one watch tells that some
+value has changed (see :mod:`~voltha_coord.changes`); which of ours have is asked
+by their indexes, without reading any; and what has changed is read.  For other
+runners nothing is watched.  An item whose start failed is tried again with what
+it is by then, whatever the runner: that somebody has put it right is what a
+second attempt is for.
+
+A value that is gone changes nothing: the leader takes the assignment away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.internet.interfaces import IReactorTime
+
+from ._types import Steps
+from .changes import Changes
+from .consul.api import ConsulApi
+from .consul.model import Entry
+from .consul.watch import WatchTally
+from .item import FAILED, STOPPING, Item
+from .keys import Keys
+from .ownership import Ownership
+from .records import WorkItem
+from .running import RunningItems
+
+#: Between two questions about what has changed, in seconds, at least.
+REFRESH_PAUSE = 0.5
+
+
+class Descriptions:
+    """
+    Keeps descriptions up to date; see Note [How a changed value is noticed].
+
+    :param followed: whether changed values are to be noticed by themselves.
+    :param attend: called when there is something to :meth:`refresh`.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        api: ConsulApi,
+        keys: Keys,
+        ownership: Ownership,
+        running: RunningItems,
+        *,
+        followed: bool,
+        attend: Callable[[], None],
+        wait: float,
+        random: Callable[[], float],
+        tally: WatchTally | None = None,
+        retries: IReactorTime | None = None,
+        log: Any,
+    ) -> None:
+        self._reactor = reactor
+        self._keys = keys
+        self._ownership = ownership
+        self._running = running
+        self._attend = attend
+        self._seen = self._heeded = 0
+        self._changes: Changes | None = None
+        if followed:
+            self._changes = Changes(
+                reactor,
+                api,
+                keys.work,
+                self._changed,
+                name="work-values",
+                wait=wait,
+                pause=REFRESH_PAUSE,
+                random=random,
+                tally=tally,
+                retries=retries,
+                log=log,
+            )
+
+    def start(self) -> None:
+        """
+        Begin to follow them, if they are to be followed.
+        """
+        if self._changes is not None:
+            self._changes.start()
+
+    def restart(self) -> None:
+        """
+        Follow them from the beginning.
+        """
+        if self._changes is not None:
+            self._changes.restart()
+
+    def stop(self) -> Deferred[None]:
+        """
+        Follow them no more.
+
+        :return: a Deferred that fires when nothing is under way; never fails.
+        """
+        return succeed(None) if self._changes is None else self._changes.stop()
+
+    def _changed(self) -> None:
+        self._seen += 1
+        self._attend()
+
+    @inlineCallbacks
+    def refresh(self) -> Steps[None]:
+        """
+        Read what has changed of the items that are here, and go on with it.
+
+        :return: a Deferred that fires when done, or fails with
+            :class:`ConsulError`.
+        """
+        changes = self._seen
+        stale = changes != self._heeded
+        asked = {
+            self._keys.work_item(item.id): item
+            for item in self._running.items.values()
+            if item.described is not None
+            and item.state != STOPPING
+            and (stale or self._to_be_tried(item))
+        }
+        if asked:
+            yield self._read(asked)
+        self._heeded = changes
+
+    def _to_be_tried(self, item: Item) -> bool:
+        return item.state == FAILED and item.retry_at <= self._reactor.seconds()
+
+    @inlineCallbacks
+    def _read(self, asked: dict[str, Item]) -> Steps[None]:
+        changed: tuple[str, ...] = yield self._ownership.changed(
+            {key: item.described or 0 for key, item in asked.items()}
+        )
+        if not changed:
+            return
+        found: dict[str, Entry] = yield self._ownership.read(changed)
+        for key in changed:
+            item, entry = asked[key], found.get(key)
+            if self._running.items.get(item.id) is not item:
+                continue
+            if entry is None:
+                item.described = 0
+                continue
+            item.described = entry.modify_index
+            self._running.change(item, WorkItem.from_value(item.id, entry.value))

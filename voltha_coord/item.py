@@ -1,0 +1,145 @@
+"""
+One work item on this member: what it is, and how far it has come.
+
+# Note [The states of an item]
+
+    waiting ──its turn──▶ starting ──done──▶ running
+       ▲                     │
+       └── after a back-off ─┤ fails
+                             ▼
+                           failed
+    any of them ──stop──▶ stopping ──has stopped──▶ gone
+
+An item that is only to be made ready goes the same way, through *preparing* to
+*prepared*; it is not ours, and may come to be run from there.  It counts as
+running from before ``start_work`` is called until after ``stop_work`` has
+finished, and for as long as it has the right to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import Factory, define, field
+from twisted.internet.defer import Deferred
+
+from .records import RUN, WorkItem
+
+if TYPE_CHECKING:
+    from .call import Call
+    from .consul.backoff import Backoff
+    from .lease import Lease
+    from .stopping import Stopping
+
+WAITING = "waiting"
+PREPARING = "preparing"
+PREPARED = "prepared"
+STARTING = "starting"
+RUNNING = "running"
+STOPPING = "stopping"
+FAILED = "failed"
+
+#: Every state that an item may be in.
+STATES = (WAITING, PREPARING, PREPARED, STARTING, RUNNING, STOPPING, FAILED)
+
+
+@define(eq=False)
+class Item:
+    """
+    One item; see Note [The states of an item].
+
+    :ivar description: what it is, as the runner was told last.
+    :ivar digest: of that.
+    :ivar index: the ModifyIndex of our owner record, 0 when there is none.
+    :ivar lease: the lease it runs under; ``None`` for what runs without one, in
+        an emergency, or is only made ready.
+    :ivar phase: whether it is to be run, or only made ready.
+    :ivar described: the ModifyIndex of the description under ``work/``, 0 when
+        there was none; ``None`` when the assignment carries it.
+    :ivar assignment: the ModifyIndex of the assignment last heeded.
+    :ivar odd: what was wrong with the assignment; empty for nothing.
+    :ivar wanted: a newer description, of which the runner is yet to be told.
+    :ivar report: what its last owner handed over.
+    :ivar report_index: the ModifyIndex of that, 0 when there is none to be
+        removed (any more).
+    :ivar asked: the lease under which a claim of it was sent last: its owner
+        record may name that session without our knowing.
+    :ivar release: whether to release it once it has stopped.
+    :ivar handover: what the next owner is to know.
+    :ivar touched: whether the runner has ever been asked about it.
+    :ivar turn: what it waits for in the line of those to be called about.
+    :ivar call: the last call about it, but for those that stop it.
+    """
+
+    description: WorkItem
+    index: int = 0
+    lease: Lease | None = None
+    phase: str = RUN
+    described: int | None = None
+    assignment: int = 0
+    odd: str = ""
+    report: bytes | None = None
+    report_index: int = 0
+    digest: str = field(default=Factory(lambda self: self.description.digest, True))
+    wanted: WorkItem | None = None
+    state: str = WAITING
+    since: float = 0.0
+    error: str = ""
+    asked: Lease | None = None
+    release: bool = True
+    handover: bytes | None = None
+    touched: bool = False
+    retry_at: float = 0.0
+    backoff: Backoff | None = None
+    turn: Deferred[None] | None = None
+    call: Call | None = None
+    stopping: Stopping | None = None
+
+    @property
+    def id(self) -> str:
+        """
+        Its work id.
+        """
+        return self.description.id
+
+    @property
+    def busy(self) -> bool:
+        """
+        Whether a call about it has not ended, be it one that was given up.
+        """
+        return self.call is not None and not self.call.ended
+
+    @property
+    def runs(self) -> bool:
+        """
+        Whether it counts as running, as far as the runner goes.
+        """
+        return self.phase == RUN and self.state in (STARTING, RUNNING, STOPPING)
+
+    @property
+    def shown_state(self) -> str:
+        """
+        What a report calls its state: one that is tried again has failed until
+        it succeeds.
+        """
+        again = self.error and self.state in (WAITING, PREPARING, STARTING)
+        return FAILED if again else self.state
+
+    @property
+    def trouble(self) -> str:
+        """
+        What people are to know: why it does not run, or what in its description
+        or its assignment could not be read; empty when all is well.
+        """
+        newest = self.wanted or self.description
+        return self.error or newest.problem or self.odd
+
+    def told(self, description: WorkItem) -> None:
+        """
+        Note of what the runner was told.
+        """
+        if description is not self.description:
+            self.description = description
+            self.digest = description.digest
+        if self.wanted is description:
+            self.wanted = None
