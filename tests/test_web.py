@@ -1,5 +1,5 @@
 """
-Tests of ``/health``, ``/ready`` and ``/status``.
+Tests of ``/health``, ``/ready``, ``/status`` and ``/metrics``.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Gauge
 from structlog.testing import capture_logs
 from treq.testing import StubTreq
 from twisted.internet.defer import Deferred, fail
@@ -15,6 +16,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.coordinators import RecordingCoordinator
+from voltha_coord.events import Connection
 from voltha_coord.web.face import ANSWER_SECONDS, Face, unready_reason
 from voltha_coord.web.listening import listen
 
@@ -31,14 +33,15 @@ class FaceTests(SynchronousTestCase):
         self.clock = Clock()
         self.shown: RecordingCoordinator | None = RecordingCoordinator()
         self.coordinator = self.shown
-        self.face = Face(self.clock, lambda: self.shown)
+        self.registry = CollectorRegistry()
+        self.face = Face(self.clock, lambda: self.shown, self.registry)
         self.treq: Any = StubTreq(self.face.app.resource())
 
-    def ask(self, path: str, method: str = "GET") -> Deferred[Any]:
+    def ask(self, path: str, method: str = "GET", **kw: Any) -> Deferred[Any]:
         """
         Ask, without waiting for the answer.
         """
-        asked: Deferred[Any] = self.treq.request(method, f"http://m1{path}")
+        asked: Deferred[Any] = self.treq.request(method, f"http://m1{path}", **kw)
         return asked
 
     def answer(self, asked: Deferred[Any]) -> tuple[int, Any]:
@@ -123,8 +126,8 @@ class FaceTests(SynchronousTestCase):
 
     def test_status_while_consul_is_silent(self) -> None:
         """
-        A silent Consul holds an answer up for two seconds; then it is what was
-        known, and the question is given up.
+        A silent Consul holds an answer up for half a second; then it is what
+        was known, and the question is given up.
         """
         cancelled: list[Any] = []
         self.coordinator.refreshed = Deferred(cancelled.append)
@@ -134,11 +137,61 @@ class FaceTests(SynchronousTestCase):
         self.treq.flush()
         self.assertNoResult(asked)
         self.clock.advance(0.1)
+        self.assertLessEqual(ANSWER_SECONDS, 0.5)
 
         code, status = self.answer(asked)
         self.assertEqual((code, status), (200, self.coordinator.told))
         self.assertEqual(len(cancelled), 1)
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_status_in_an_outage(self) -> None:
+        """
+        Field report 104: while Consul does not answer anyhow, the answer is
+        what was last known, at once.
+        """
+        for connection in (Connection.SUSPENDED, Connection.LOST):
+            self.coordinator.connection = connection
+
+            self.assertEqual(self.get("/status"), (200, self.coordinator.told))
+
+        self.assertEqual(self.coordinator.events, [])
+
+    def metrics(self, **headers: str) -> tuple[str, str]:
+        """
+        Give what ``/metrics`` tells, and as what.
+        """
+        asked = self.ask("/metrics", headers=headers)
+        self.treq.flush()
+        response = self.successResultOf(asked)
+        self.assertEqual(response.code, 200)
+        (kind,) = response.headers.getRawHeaders("content-type")
+        return self.successResultOf(self.treq.content(response)).decode(), kind
+
+    def test_metrics(self) -> None:
+        """
+        The metrics are those of the registry as they are now, and nobody is
+        asked for them.
+        """
+        answers = Gauge("answers", "How many.", registry=self.registry)
+        for value in (41, 42):
+            answers.set(value)
+            text, kind = self.metrics()
+
+            self.assertIn(f"\nanswers {value}.0\n", text)
+            self.assertTrue(kind.startswith("text/plain; version=0.0.4"), kind)
+
+        self.assertEqual(self.coordinator.events, [])
+
+    def test_open_metrics(self) -> None:
+        """
+        Prometheus is given the form it prefers.
+        """
+        text, kind = self.metrics(
+            Accept="application/openmetrics-text;version=1.0.0;q=0.9,text/plain;q=0.1"
+        )
+
+        self.assertTrue(kind.startswith("application/openmetrics-text"), kind)
+        self.assertEqual(text, "# EOF\n")
 
     def test_status_before_the_start(self) -> None:
         """
@@ -162,6 +215,7 @@ class FaceTests(SynchronousTestCase):
             code, told = self.get(path)
             self.assertEqual(code, 404)
             self.assertIn("/status", told["paths"])
+            self.assertIn("/metrics", told["paths"])
 
     def test_other_methods(self) -> None:
         """

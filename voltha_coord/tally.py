@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 from math import inf
 
 from attrs import Factory, define, field
@@ -146,7 +146,9 @@ class RequestTally:
         :data:`PROMPT_LANES` only.
     """
 
-    outcomes: dict[tuple[Lane, str], int] = field(factory=dict)
+    outcomes: dict[tuple[Lane, str], int] = field(
+        factory=lambda: dict.fromkeys(product(Lane, OUTCOMES), 0)
+    )
     durations: dict[Lane, Durations] = field(
         factory=lambda: {lane: Durations(REQUEST_BOUNDS) for lane in PROMPT_LANES}
     )
@@ -156,8 +158,7 @@ class RequestTally:
         Count a request that has ended.
         """
         lane = outcome.request.lane
-        key = lane, outcome_of(outcome.error)
-        self.outcomes[key] = self.outcomes.get(key, 0) + 1
+        self.outcomes[lane, outcome_of(outcome.error)] += 1
         if lane in self.durations and outcome.answered:
             self.durations[lane].note(outcome.seconds)
 

@@ -1,6 +1,14 @@
 """
-``/health``, ``/ready`` and ``/status``.
+``/health``, ``/ready``, ``/status`` and ``/metrics``.
 """
+
+# Note [How long an answer takes]
+#
+# Whoever asks these pages gives up after a second or two, and asks most when
+# Consul is away: that must not be when it gets no answer (field report 104).
+# Only ``/status`` asks Consul at all, for the members; it waits for less than
+# any sensible deadline, and not at all while it is known that nothing comes.
+# Then what was known last is shown, with its age.
 
 from __future__ import annotations
 
@@ -10,6 +18,7 @@ from typing import Any, Protocol
 
 import structlog
 from klein import Klein
+from prometheus_client import CollectorRegistry
 from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
@@ -23,17 +32,28 @@ from twisted.web.iweb import IRequest
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from .._types import Steps
+from ..events import Connection
+from .metrics import exposition
 
 log = structlog.get_logger(__name__)
 
 #: No answer waits longer for Consul, in seconds.
-ANSWER_SECONDS = 2.0
+ANSWER_SECONDS = 0.5
+
+#: What there is to be asked.
+PATHS = ("/health", "/ready", "/status", "/metrics")
 
 
 class Shown(Protocol):
     """
     What the face needs of a Coordinator.
     """
+
+    @property
+    def connection(self) -> Connection:
+        """
+        How it stands with Consul.
+        """
 
     @property
     def is_ready(self) -> bool:
@@ -59,13 +79,20 @@ class Face:
 
     :param clock: bounds the time a question may take.
     :param shown: gives the Coordinator, ``None`` while there is none.
+    :param registry: what ``/metrics`` tells.
     """
 
     app = Klein()
 
-    def __init__(self, clock: IReactorTime, shown: Callable[[], Shown | None]) -> None:
+    def __init__(
+        self,
+        clock: IReactorTime,
+        shown: Callable[[], Shown | None],
+        registry: CollectorRegistry,
+    ) -> None:
         self._clock = clock
         self._shown = shown
+        self._registry = registry
 
     @app.route("/health", methods=["GET"])
     def health(self, request: IRequest) -> bytes:
@@ -91,11 +118,14 @@ class Face:
     def status(self, request: IRequest) -> Steps[bytes]:
         """
         Show the cluster as this member sees it, fresh if Consul answers in
-        time, and else as last known: the status says how old it is.
+        time, and else as last known: the status says how old it is.  See Note
+        [How long an answer takes].
         """
         shown = self._shown()
         if shown is None:
             return _answer(request, SERVICE_UNAVAILABLE, {"error": "starting"})
+        if shown.connection is not Connection.CONNECTED:
+            return _answer(request, OK, shown.status())
         # An asker that goes away cancels it: Klein sees to that.
         asking = shown.refresh_status()
         asking.addTimeout(ANSWER_SECONDS, self._clock)
@@ -105,12 +135,25 @@ class Face:
             status = shown.status()
         return _answer(request, OK, status)
 
+    @app.route("/metrics", methods=["GET"])
+    def metrics(self, request: IRequest) -> bytes:
+        """
+        Tell what is counted, in the form the asker prefers.
+        """
+        text, content_type = exposition(
+            self._registry, request.getHeader("Accept") or ""
+        )
+        request.setResponseCode(OK)
+        request.setHeader("Content-Type", content_type)
+        request.setHeader("Cache-Control", "no-store")
+        return text
+
     @app.handle_errors(NotFound)
     def not_found(self, request: IRequest, failure: Failure) -> bytes:
         """
         Say what there is.
         """
-        told = {"error": "not found", "paths": ["/health", "/ready", "/status"]}
+        told = {"error": "not found", "paths": PATHS}
         return _answer(request, NOT_FOUND, told)
 
     @app.handle_errors(MethodNotAllowed)
@@ -145,6 +188,8 @@ def unready_reason(status: Mapping[str, Any]) -> str:
     consul = status.get("consul") or {}
     if status.get("role") in ("draining", "stopped"):
         return "shutting down"
+    if status.get("role") == "emergency":
+        return f"in an emergency: Consul does not answer at {consul.get('address')}"
     if consul.get("connection") != "connected":
         return f"Consul does not answer at {consul.get('address')}"
     if not status.get("session_id"):

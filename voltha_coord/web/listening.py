@@ -5,13 +5,17 @@ The port of the web face.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.interfaces import IListeningPort
 from twisted.web.http import Request
 from twisted.web.server import Site
 
-from .face import Face, Shown
+from .face import Face
+from .metrics import service_registry
+
+if TYPE_CHECKING:
+    from ..coordinator import Coordinator
 
 
 class QuietSite(Site):
@@ -29,7 +33,7 @@ class QuietSite(Site):
 
 
 def listen(
-    reactor: Any, host: str, port: int, shown: Callable[[], Shown | None]
+    reactor: Any, host: str, port: int, shown: Callable[[], Coordinator | None]
 ) -> IListeningPort:
     """
     Serve the face of a Coordinator.
@@ -39,6 +43,7 @@ def listen(
     :param shown: gives the Coordinator, ``None`` while there is none.
     :raises CannotListenError: when the port cannot be had.
     """
-    site = QuietSite(Face(reactor, shown).app.resource())
+    face = Face(reactor, shown, service_registry(shown))
+    site = QuietSite(face.app.resource())
     listening: IListeningPort = reactor.listenTCP(port, site, interface=host)
     return listening
