@@ -5,8 +5,11 @@ Tests for shutting down: at every stage, in order, within its bound.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
+import structlog
+from attrs import evolve
 from structlog.testing import capture_logs
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.internet.task import Clock
@@ -22,9 +25,13 @@ from voltha_coord.settings import Settings
 from voltha_coord.shutdown import (
     BRIEF_SECONDS,
     CONSUL_SECONDS,
+    DRAIN_SHARE,
+    LEAST_SECONDS,
     LOCAL_SECONDS,
     RESERVED_SECONDS,
-    ShutdownSteps,
+    Kind,
+    Shutdown,
+    Step,
 )
 
 from .support.embedded import ClusterTestCase, writes
@@ -43,119 +50,241 @@ class StepsTests(SynchronousTestCase):
         Have a clock, and remember what is logged.
         """
         self.clock = Clock()
+        self.remaining = 3.0
+        self.ended: list[float] = []
         capturing = capture_logs()
         self.logs = capturing.__enter__()
         self.addCleanup(capturing.__exit__, None, None, None)
 
-    def steps(self, answering: bool = True, budget: float = 10.0) -> ShutdownSteps:
+    def shut_down(
+        self, *steps: Step, answering: bool = True, budget: float = 10.0
+    ) -> list[float]:
         """
-        Make the steps.
+        Make steps, and give the seconds after which each ended.
         """
-        import structlog
+        began: list[float] = []
 
-        return ShutdownSteps(
+        def timed(step: Step) -> Step:
+            def needed() -> Any:
+                began.append(self.clock.seconds())
+                return step.needed()
+
+            return evolve(step, needed=needed)
+
+        self.shutdown = Shutdown(
             self.clock,
             structlog.get_logger(),
-            answering=answering,
-            leased=lambda: answering,
             budget=budget,
+            at_once=lambda: None,
+            steps=lambda: map(timed, steps),
+            ended=lambda: self.ended.append(self.clock.seconds()),
+            answering=lambda: answering,
+            lease_remaining=lambda: self.remaining,
         )
-
-    def took(self, step: Deferred[bool]) -> float:
-        """
-        Let a step that hangs be given up, and give the seconds that took.
-        """
-        self.assertNoResult(step)
-        began = self.clock.seconds()
-        for _ in range(2000):
-            if step.called:
+        over = self.shutdown.ask()
+        for _ in range(4000):
+            if over.called:
                 break
             self.clock.advance(0.01)
-        self.assertEqual(self.successResultOf(step), False)
+        self.successResultOf(over)
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        return self.clock.seconds() - began
+        times = [*began, self.clock.seconds()]
+        return [round(after - before, 1) for before, after in pairwise(times)]
 
-    def test_done(self) -> None:
+    def failed(self) -> list[tuple[str, str, str]]:
         """
-        A step that is done says so.
+        Give what was said of steps that failed.
         """
-        steps = self.steps()
+        return [
+            (one["log_level"], one["step"], one["error"])
+            for one in self.logs
+            if one["event"] == "shutdown-step-failed"
+        ]
 
-        for make in (steps.local, steps.consul, steps.work):
-            self.assertEqual(self.successResultOf(make("x", lambda: None)), True)
-            self.assertEqual(self.successResultOf(make("x", lambda: succeed(1))), True)
-        self.assertEqual(self.logs, [])
+    def test_in_order(self) -> None:
+        """
+        The steps are made in order, each once the one before has ended, and
+        those alone that are needed when their turn comes.
+        """
+        made: list[str] = []
+        there = [1]
+
+        def make(name: str, kind: Kind, needed: Callable[[], Any]) -> Step:
+            def call() -> Deferred[None]:
+                made.append(f"{name} begins")
+                there.clear()
+                done = sleep(self.clock, 0.2)
+                return done.addCallback(lambda _: made.append(f"{name} ends"))
+
+            return Step(kind, name, call, needed)
+
+        self.shut_down(
+            make("a", Kind.LOCAL, lambda: True),
+            make("b", Kind.CONSUL, lambda: there),
+            make("c", Kind.WORK, lambda: not there),
+        )
+
+        self.assertEqual(made, ["a begins", "a ends", "c begins", "c ends"])
+        self.assertEqual(self.failed(), [])
+        self.assertEqual(len(self.ended), 1)
 
     def test_fails(self) -> None:
         """
-        A step that fails, or raises, is logged by its name; the next ones go on.
+        A step that fails, raises, is cancelled by itself or cannot say whether
+        it is needed is logged by its name; the next ones are made.
         """
-        steps = self.steps()
+        made: list[int] = []
 
         def raising() -> None:
             raise ValueError("no")
 
-        for call in (raising, lambda: fail(ValueError("no"))):
-            self.assertEqual(self.successResultOf(steps.local("it", call)), False)
+        for kind in Kind:
+            self.shut_down(
+                Step(kind, "raises", raising),
+                Step(kind, "fails", lambda: fail(ValueError("no"))),
+                Step(kind, "is-cancelled", lambda: fail(CancelledError())),
+                Step(kind, "knows-not", lambda: None, raising),
+                Step(Kind.LOCAL, "next", lambda: made.append(1)),
+            )
+
+        levels = [level for level, _, _ in self.failed()]
         self.assertEqual(
-            [(one["event"], one["step"], one["error"]) for one in self.logs],
-            [("shutdown-step-failed", "it", "no")] * 2,
+            [what for _, *what in self.failed()],
+            [
+                ["raises", "no"],
+                ["fails", "no"],
+                ["is-cancelled", "CancelledError"],
+                ["knows-not", "no"],
+            ]
+            * len(Kind),
         )
-        self.assertEqual(self.successResultOf(steps.local("next", lambda: None)), True)
+        self.assertEqual(made, [1] * len(Kind))
+        # After the first, that Consul does not do what it is asked is known.
+        self.assertEqual(levels, [*["warning"] * 5, *["info"] * 3, *["warning"] * 4])
+
+    def test_steps_fail(self) -> None:
+        """
+        When the steps cannot even be told it is over all the same.
+        """
+
+        def no_steps() -> list[Step]:
+            raise ValueError("none")
+
+        shutdown = Shutdown(
+            self.clock,
+            structlog.get_logger(),
+            budget=1.0,
+            at_once=lambda: None,
+            steps=no_steps,
+            ended=lambda: None,
+            answering=lambda: True,
+            lease_remaining=lambda: 3.0,
+        )
+        over = shutdown.ask()
+        self.clock.advance(0)
+
+        self.successResultOf(over)
+
+        self.assertIn("shutdown-failed", [one["event"] for one in self.logs])
 
     def test_bounds(self) -> None:
         """
         Each kind of step has its bound.
         """
-        never: Callable[[], Deferred[None]] = Deferred
-        steps = self.steps()
+        took = self.shut_down(
+            Step(Kind.LOCAL, "x", Deferred),
+            Step(Kind.CONSUL, "x", Deferred),
+            Step(Kind.WORK, "x", Deferred),
+            budget=7.0,
+        )
+        self.assertEqual(took[:2], [LOCAL_SECONDS, CONSUL_SECONDS])
 
-        self.assertAlmostEqual(self.took(steps.local("x", never)), LOCAL_SECONDS, 1)
-        self.assertAlmostEqual(self.took(steps.consul("x", never)), CONSUL_SECONDS, 1)
+        took = self.shut_down(Step(Kind.WORK, "x", Deferred), budget=7.0)
+
+        self.assertEqual(took, [7.0 - RESERVED_SECONDS])
 
     def test_brief(self) -> None:
         """
         Once Consul has left a step unanswered the next ones are brief, until
         one is answered.
         """
-        steps = self.steps()
-        self.took(steps.consul("x", Deferred))
+        hangs = Step(Kind.CONSUL, "x", Deferred)
+        answers = Step(Kind.CONSUL, "x", lambda: None)
 
-        self.assertAlmostEqual(self.took(steps.consul("x", Deferred)), BRIEF_SECONDS, 1)
-        self.successResultOf(steps.consul("x", lambda: None))
-        self.assertAlmostEqual(
-            self.took(steps.consul("x", Deferred)), CONSUL_SECONDS, 1
+        took = self.shut_down(hangs, hangs, answers, hangs)
+
+        self.assertEqual(took, [CONSUL_SECONDS, BRIEF_SECONDS, 0.0, CONSUL_SECONDS])
+
+    def test_not_needed_says_nothing(self) -> None:
+        """
+        A step that is not needed says nothing about Consul.
+        """
+        hangs = Step(Kind.CONSUL, "x", Deferred)
+        spared = Step(Kind.CONSUL, "x", lambda: None, lambda: False)
+
+        took = self.shut_down(hangs, spared, hangs)
+
+        self.assertEqual(took, [CONSUL_SECONDS, 0.0, BRIEF_SECONDS])
+
+    def test_budget(self) -> None:
+        """
+        When the budget is used up no step is given more than a moment.
+        """
+        hangs = [Step(kind, "x", Deferred) for kind in (*Kind, *Kind)]
+
+        took = self.shut_down(*hangs, budget=3.0)
+
+        self.assertEqual(
+            took,
+            [
+                LOCAL_SECONDS,
+                CONSUL_SECONDS,
+                BRIEF_SECONDS,
+                LEAST_SECONDS,
+                BRIEF_SECONDS,
+                BRIEF_SECONDS,
+            ],
         )
-
-    def test_work(self) -> None:
-        """
-        Work has what is left of the budget but for what the steps after it
-        need, and never nothing.
-        """
-        steps = self.steps(budget=7.0)
-        self.clock.advance(3.0)
-        work = self.took(steps.work("x", Deferred))
-        self.assertAlmostEqual(work, 4.0 - RESERVED_SECONDS, 1)
-        self.took(steps.consul("x", Deferred))
-        self.assertAlmostEqual(self.took(steps.work("x", Deferred)), BRIEF_SECONDS, 1)
 
     def test_work_without_consul(self) -> None:
         """
-        Without Consul the lease ends soon: work has no more than that.
+        Without a lease others may begin, and where Consul does not answer it
+        ends: work has no more than that, and a moment.
         """
-        steps = self.steps(answering=False)
+        for remaining, answering in ((0.0, True), (0.0, False), (2.5, False)):
+            self.remaining = remaining
 
-        self.assertLess(self.took(steps.work("x", Deferred)), CONSUL_SECONDS + 0.1)
+            took = self.shut_down(Step(Kind.WORK, "x", Deferred), answering=answering)
 
-    def test_cancelled(self) -> None:
+            self.assertEqual(took, [remaining + CONSUL_SECONDS])
+
+    def test_time_to_drain(self) -> None:
         """
-        A step that is cancelled from outside ends as such.
+        To be moved away work has a part of what is left, so that the rest
+        suffices to stop it and for the steps after that; never less than none.
         """
-        step = self.steps().local("x", Deferred)
+        left: list[float] = []
 
-        step.cancel()
+        def look() -> None:
+            left.append(self.shutdown.drain_seconds)
 
-        self.failureResultOf(step, CancelledError)
+        slow = Step(Kind.WORK, "x", lambda: sleep(self.clock, 4.0))
+        self.shut_down(
+            Step(Kind.LOCAL, "x", look), slow, slow, Step(Kind.LOCAL, "x", look)
+        )
+
+        self.assertAlmostEqual(left[0], DRAIN_SHARE * (10.0 - RESERVED_SECONDS), 1)
+        self.assertAlmostEqual(left[1], DRAIN_SHARE * (2.0 - RESERVED_SECONDS), 1)
+
+    def test_asked_twice(self) -> None:
+        """
+        Who asks again waits for the same end, and who asks later need not wait.
+        """
+        self.shut_down(Step(Kind.LOCAL, "x", lambda: sleep(self.clock, 0.1)))
+
+        self.successResultOf(self.shutdown.ask())
+
+        self.assertEqual(len(self.ended), 1)
 
 
 @implementer(ILeader)

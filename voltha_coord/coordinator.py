@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
@@ -25,7 +25,6 @@ from twisted.internet.defer import (
     succeed,
 )
 from twisted.internet.interfaces import IReactorCore, IReactorTime
-from twisted.python.failure import Failure
 
 from . import _logging
 from ._loops import Tasks
@@ -36,7 +35,6 @@ from .consul.address import ConnectionSettings, from_environment
 from .consul.api import ConsulApi
 from .consul.client import Consul
 from .consul.connect import connect
-from .consul.model import Reading
 from .consul.requester import Outcome, Requester
 from .consul.retries import RetryTimers
 from .consul.token import TokenSource
@@ -59,12 +57,12 @@ from .events import (
     WorkStuck,
 )
 from .handover import HandOver
-from .held import acquire, release
 from .interfaces import ILeader, IRunner, IWorker
-from .keys import CONSTANTS, Keys, check_instance_id, is_instance_id, overridden
+from .keys import CONSTANTS, Keys, check_instance_id, overridden
 from .last_known import LastKnown
 from .leader import Leader
 from .leading import Leading
+from .leaving import Leaving
 from .link import Link
 from .membership import MemberKeeper
 from .outage import election_seconds, raft_heartbeat, ridden_out
@@ -75,7 +73,7 @@ from .retrying import Retrying
 from .role import LEADER, RoleCore, RoleMachine
 from .session import SessionKeeper, service_for
 from .settings import EXIT, RETRY_STEPS, TAKEOVER, Settings
-from .shutdown import ShutdownSteps
+from .shutdown import Kind, Shutdown, Step
 from .status import describe
 from .succession import Succession
 from .tally import Tally
@@ -240,10 +238,8 @@ class Coordinator:
             command_timeout=self.settings.command_timeout,
             watch_margin=self.settings.watch_margin,
         )
-        self.shutting_down = False
         self.version = __version__
         self._leader_class = leader_class
-        self._leaving = False
         self._worker_started = False
         self._last_leader: str | None = None
         self._started_at = self.wall_clock()
@@ -262,8 +258,6 @@ class Coordinator:
         self._leader_waiters: Waiters[str] = Waiters()
         self._ready_waiters: Waiters[None] = Waiters()
         self._rest_waiters: Waiters[None] = Waiters()
-        self._stop_waiters: Waiters[None] = Waiters()
-        self._stopped = False
         self._wire()
         self.worker: IWorker = self._make_worker(worker_class, runner)
         self._registry[self._registered] = self
@@ -333,13 +327,34 @@ class Coordinator:
             self.session,
             self.succession,
             instance_id=self.instance_id,
-            standing=lambda: self.can_lead and self.is_member and not self._leaving,
+            standing=self._may_lead,
             settled=lambda: not self._role_core.halting,
             elected=lambda term: self._role.elected(term),
             deposed=self._deposed,
             leader_changed=self._leader_known,
             tally=self.tally.watch("leader"),
             **waiting,
+        )
+        self._leaving = Leaving(
+            self.steady,
+            self.api,
+            self.keys,
+            self.session,
+            self._membership,
+            instance_id=self.instance_id,
+            record=self._member_record,
+            worker=lambda: self.worker,
+            log=self.log,
+        )
+        self._shutdown = Shutdown(
+            self.steady,
+            self.log,
+            budget=self.settings.drain_timeout,
+            at_once=self._lead_no_more,
+            steps=self._last_steps,
+            ended=self._shut_down,
+            answering=lambda: self.connection is Connection.CONNECTED,
+            lease_remaining=lambda: self.lease.remaining,
         )
         self.hand_over = HandOver(
             self.steady,
@@ -705,7 +720,7 @@ class Coordinator:
             rest_port=self.rest_port or None,
             weight=self.weight,
             can_lead=self.can_lead,
-            leaving=self._leaving,
+            leaving=self.shutting_down,
             check=self.session.check_id or None,
             node=self.session.node or None,
             version=__version__,
@@ -786,6 +801,9 @@ class Coordinator:
         self._tell_worker()
         self._election.wake()
         self._tell_waiters()
+
+    def _may_lead(self) -> bool:
+        return self.can_lead and self.is_member and not self.shutting_down
 
     def _leader_known(self, leader_id: str | None) -> None:
         """
@@ -884,6 +902,13 @@ class Coordinator:
 
     # Shutting down.
 
+    @property
+    def shutting_down(self) -> bool:
+        """
+        Whether this member is on its way out, or gone.
+        """
+        return self._shutdown.asked
+
     def shutdown(self) -> Deferred[None]:
         """
         Give everything back and end; see Note [Shutting down].
@@ -892,95 +917,56 @@ class Coordinator:
             answers, within ``Settings.drain_timeout`` and the bounds of the
             steps; never fails.
         """
-        waiting = self._stop_waiters.wait()
-        if self._stopped:
-            self._stop_waiters.fire(None)
-        elif not self.shutting_down:
-            self.shutting_down = self._leaving = True
-            self.log.info("shutting-down")
-            self._election.retire()
-            self.emergency.stop()
-            self._role.drain()
-            # In a turn of its own: whoever calls may be called by what is to
-            # be stopped, as a listener is by the election.
-            self.steady.callLater(0, self._begin_shutting_down)
-        return waiting
+        return self._shutdown.ask()
 
-    def _begin_shutting_down(self) -> None:
-        self._shut_down().addBoth(self._shut_down_ended)
+    def _lead_no_more(self) -> None:
+        self._election.retire()
+        self.emergency.stop()
+        self._role.drain()
 
-    @inlineCallbacks
-    def _shut_down(self) -> Steps[None]:
+    def _last_steps(self) -> Iterable[Step]:
+        """
+        Give the steps of shutting down; see Note [Shutting down].
+        """
+        ours, consul, work = Kind.LOCAL, Kind.CONSUL, Kind.WORK
+        election, leaving, worker = self._election, self._leaving, self.worker
+        return (
+            Step(ours, "stop-starting", self._stop_starting),
+            Step(ours, "halt-leader", self._when_at_rest),
+            Step(ours, "stop-hand-over", self.hand_over.stop),
+            Step(ours, "stop-election", election.stop),
+            Step(ours, "stop-leading", self._leading.stop),
+            Step(ours, "stop-tasks", self._tasks.stop),
+            Step(ours, "stop-retries", self._retrying.stop),
+            Step(ours, "stop-view", self.view.stop),
+            Step(ours, "stop-last-known", self._last_known.stop),
+            Step(consul, "release-leadership", election.resign, lambda: election.owes),
+            Step(consul, "say-leaving", leaving.say, lambda: self._has_work),
+            Step(work, "drain", self._drain, lambda: leaving.can_drain),
+            Step(work, "stop-work", worker.halt, lambda: self._worker_started),
+            Step(ours, "stop-membership", self._membership.stop),
+            Step(consul, "leave", leaving.leave, lambda: self.session_id),
+            Step(ours, "stop-session", self.session.stop),
+            Step(consul, "destroy-session", self.session.destroy),
+            Step(ours, "close-connections", self._requester.close),
+        )
+
+    @property
+    def _has_work(self) -> bool:
+        return self._worker_started and self.is_member and bool(self.worker.my_workload)
+
+    def _stop_starting(self) -> None:
         if self._starting.active():
             self._starting.cancel()
         for waiters in (self._leader_waiters, self._ready_waiters):
             waiters.fail(lambda: ShutDownError("the Coordinator is shutting down"))
-        steps = ShutdownSteps(
-            self.steady,
-            self.log,
-            answering=self.link.connection is Connection.CONNECTED,
-            leased=self._leased,
-            budget=self.settings.drain_timeout,
-        )
-        yield steps.local("halt-leader", self._when_at_rest)
-        yield steps.local("stop-hand-over", self.hand_over.stop)
-        yield steps.local("stop-election", self._election.stop)
-        yield steps.local("stop-leading", self._leading.stop)
-        yield steps.local("stop-tasks", self._tasks.stop)
-        yield steps.local("stop-retries", self._retrying.stop)
-        yield steps.local("stop-view", self.view.stop)
-        yield steps.local("stop-last-known", self._last_known.stop)
-        if self._election.owes:
-            yield steps.consul("release-leadership", self._election.resign)
-        if self._worker_started:
-            if self.is_member and self.worker.my_workload:
-                yield steps.consul("step-aside", self._step_aside)
-            yield steps.work("stop-work", self.worker.halt)
-        yield steps.local("stop-membership", self._membership.stop)
-        session = self.session_id
-        if session is not None:
-            yield steps.consul(
-                "leave",
-                lambda: release(self.api, self.membership_record_key, session),
-            )
-        yield steps.local("stop-session", self.session.stop)
-        yield steps.consul("destroy-session", self.session.destroy)
-        yield steps.local("close-connections", self._requester.close)
 
-    @inlineCallbacks
-    def _step_aside(self) -> Steps[None]:
-        """
-        Let the leader move our work while we stop it, and give us no more.
-        """
-        session = self.session_id
-        assert session is not None
-        if (yield self._led_by_original()):
-            # It looks at keys, and not at what a record says.
-            yield self._membership.stop()
-            yield release(self.api, self.membership_record_key, session)
-            return
-        yield acquire(
-            self.api, self.membership_record_key, self._member_record(), session
-        )
+    def _drain(self) -> Deferred[None]:
+        return self._leaving.drain(self._shutdown.drain_seconds)
 
-    @inlineCallbacks
-    def _led_by_original(self) -> Steps[bool]:
-        leader = self.leader_id
-        if leader is None or not is_instance_id(leader):
-            return False
-        reading: Reading = yield self.api.get(self.keys.member(leader))
-        if reading.entry is None:
-            return False
-        return Member.from_entry(reading.entry, self.keys).foreign
-
-    def _shut_down_ended(self, result: Any) -> None:
-        if isinstance(result, Failure):
-            self.log.error("shutdown-failed", error=result.getErrorMessage())
-        self._stopped = True
+    def _shut_down(self) -> None:
         self._registry.pop(self._registered, None)
         self._role.stop()
-        self.log.info("shut-down")
-        self._stop_waiters.fire(None)
 
 
 __all__ = ["Coordinator", "LeaseView", "StaleMembershipEntryException"]

@@ -16,6 +16,14 @@ from .consul.transport import Lane
 from .keys import Keys
 from .planning.state import LEAVE, ClusterState, Snapshot
 
+#: Why nobody moves the work of a member that leaves.
+UNMOVED = FROZEN, NO_RECEIVER, ORIGINAL, NO_LEADER = (
+    "planning is frozen",
+    "no other member can take work",
+    "an original coordinator leads",
+    "no other member can lead",
+)
+
 
 @frozen
 class Prospect:
@@ -87,13 +95,13 @@ class Prospect:
         """
         state = self.state
         if state.frozen:
-            return "planning is frozen"
+            return FROZEN
         if not state.receivers.keys() - {instance_id}:
-            return "no other member can take work"
+            return NO_RECEIVER
         if self.led_by_original:
-            return "an original coordinator leads"
+            return ORIGINAL
         if self._leader in (None, instance_id) and self.heir(instance_id) is None:
-            return "no other member can lead"
+            return NO_LEADER
         return ""
 
     @property

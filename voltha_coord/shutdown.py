@@ -5,44 +5,94 @@ Shutting down: steps in order, each with a bound, each surviving a failing one.
 
 The order is what makes it safe, and quick for the others: stop leading and
 give the leader key back, so that somebody else can move our work; say that we
-leave, so that it does; stop our work, and release it; give the member key back;
-destroy the session; deregister the service.  A key that is given back leaves no
-lock-delay.  Once Consul has left a step unanswered, the next ones are tried
-only briefly: it ends the session by itself.
+leave, so that it does, and let it; stop what is left of our work, and release
+it; give the member key back; destroy the session; deregister the service.  A
+key that is given back leaves no lock-delay.
+
+Which steps there are is told by whoever is to be shut down; how long each may
+take, here.  Once Consul has left a step unanswered, the next ones are tried only
+briefly: it ends the session by itself.  Once the budget is used up, so are all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import Any
 
-from twisted.internet.defer import CancelledError, inlineCallbacks
+from attrs import frozen
+from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._loops import bounded
 from ._types import Steps
+from .waiters import Waiters
 
-#: A step that only stops things of our own is given so many seconds.
+#: A step that only stops things of our own is given so many seconds …
 LOCAL_SECONDS = 1.0
+
+#: … and so many once the budget is used up.
+LEAST_SECONDS = 0.1
 
 #: A step that asks Consul is given so many seconds …
 CONSUL_SECONDS = 2.0
 
-#: … and so many once Consul has left one unanswered.
+#: … and so many once Consul has left one unanswered, or the budget is used up.
 BRIEF_SECONDS = 0.5
 
 #: Of the budget, so many seconds are kept for the steps after the work.
 RESERVED_SECONDS = 1.5
 
+#: Of what is left for the work, such a part may be spent on letting it be moved
+#: away; the rest is for stopping what was not.
+DRAIN_SHARE = 2 / 3
 
-class ShutdownSteps:
+
+class Kind(Enum):
     """
-    Makes the steps; see Note [Shutting down].
+    What a step waits for.
+    """
 
-    :param answering: whether Consul answers, as far as is known.
-    :param leased: whether there is a lease to work under.
-    :param budget: seconds for all steps together; once they are used up, those
-        that are left are tried only briefly.
+    #: Things of our own.
+    LOCAL = "local"
+    #: Consul.
+    CONSUL = "consul"
+    #: The application, and other members.
+    WORK = "work"
+
+
+def _always() -> bool:
+    return True
+
+
+@frozen
+class Step:
+    """
+    One step.
+
+    :ivar name: for the log, in kebab-case.
+    :ivar call: makes it; may return a Deferred.
+    :ivar needed: whether there is anything to be done, when its turn comes.
+    """
+
+    kind: Kind
+    name: str
+    call: Callable[[], Any]
+    needed: Callable[[], Any] = _always
+
+
+class Shutdown:
+    """
+    Ends a member, once; see Note [Shutting down].
+
+    :ivar asked: whether it has been asked for.
+
+    :param budget: seconds for all steps together.
+    :param at_once: called in the turn in which it is asked for.
+    :param steps: gives the steps, in order.
+    :param ended: called when all have been made.
+    :param answering: whether Consul answers, as far as is known at first.
+    :param lease_remaining: seconds left of the lease to work under.
     """
 
     def __init__(
@@ -50,74 +100,113 @@ class ShutdownSteps:
         reactor: IReactorTime,
         log: Any,
         *,
-        answering: bool,
-        leased: Callable[[], bool],
         budget: float,
+        at_once: Callable[[], None],
+        steps: Callable[[], Iterable[Step]],
+        ended: Callable[[], None],
+        answering: Callable[[], bool],
+        lease_remaining: Callable[[], float],
     ) -> None:
         self._reactor = reactor
         self._log = log
-        self._answering = answering
-        self._leased = leased
-        self._give_up = reactor.seconds() + budget
+        self._budget = budget
+        self._at_once = at_once
+        self._steps = steps
+        self._ended = ended
+        self._is_answering = answering
+        self._lease_remaining = lease_remaining
+        self._answering = True
+        self._until = 0.0
+        self._over = False
+        self._waiting: Waiters[None] = Waiters()
+        self.asked = False
 
-    def local(self, name: str, call: Callable[[], Any]) -> Any:
+    def ask(self) -> Deferred[None]:
         """
-        Make a step that stops something of our own.
+        Shut down, if that has not begun yet.
 
-        :return: a Deferred that fires with whether it was done; never fails.
+        :return: a Deferred that fires when it is over; never fails.  Cancelling
+            it ends nothing but the waiting.
         """
-        return self._step(name, call, LOCAL_SECONDS)
+        waiting = self._waiting.wait()
+        if self._over:
+            self._waiting.fire(None)
+        elif not self.asked:
+            self.asked = True
+            self._log.info("shutting-down")
+            self._at_once()
+            # In a turn of its own: whoever calls may be called by what is to
+            # be stopped, as a listener is by the election.
+            self._reactor.callLater(0, self._begin)
+        return waiting
 
-    def work(self, name: str, call: Callable[[], Any]) -> Any:
+    @property
+    def drain_seconds(self) -> float:
         """
-        Make a step that waits for the application, for what is left of the
-        budget.
-
-        :return: as :meth:`local`.
+        For how many seconds from now work may be let be moved away.
         """
-        left = self._left() - RESERVED_SECONDS
-        if not self._leased():
-            # Others may begin with it: work has stopped, or must now.
-            left = min(left, CONSUL_SECONDS)
-        return self._step(name, call, max(BRIEF_SECONDS, left))
+        return DRAIN_SHARE * max(0.0, self._left() - RESERVED_SECONDS)
 
-    def _left(self) -> float:
-        return self._give_up - self._reactor.seconds()
+    def _begin(self) -> None:
+        self._until = self._reactor.seconds() + self._budget
+        self._answering = self._is_answering()
+        self._make_all().addErrback(
+            lambda failure: self._log.error(
+                "shutdown-failed", error=failure.getErrorMessage()
+            )
+        ).addCallback(self._all_made)
+
+    def _all_made(self, _: object) -> None:
+        self._over = True
+        self._ended()
+        self._log.info("shut-down")
+        self._waiting.fire(None)
 
     @inlineCallbacks
-    def consul(self, name: str, call: Callable[[], Any]) -> Steps[bool]:
-        """
-        Make a step that asks Consul.
-
-        :return: as :meth:`local`.
-        """
-        seconds = CONSUL_SECONDS if self._answering else BRIEF_SECONDS
-        seconds = max(BRIEF_SECONDS, min(seconds, self._left()))
-        done: bool = yield self._step(name, call, seconds, expected=self._answering)
-        self._answering = done
-        return done
+    def _make_all(self) -> Steps[None]:
+        for step in self._steps():
+            yield self._make(step)
 
     @inlineCallbacks
-    def _step(
-        self,
-        name: str,
-        call: Callable[[], Any],
-        seconds: float,
-        *,
-        expected: bool = True,
-    ) -> Steps[bool]:
+    def _make(self, step: Step) -> Steps[None]:
+        """
+        Make a step, if it is needed, within its bound.
+        """
+        expected = self._answering or step.kind is not Kind.CONSUL
+        done = False
         try:
-            yield bounded(self._reactor, seconds, call)
-        except CancelledError:
-            raise
+            if not step.needed():
+                return
+            yield bounded(self._reactor, self._bound(step.kind), step.call)
+            done = True
         except Exception as error:
+            # Nobody cancels a shutdown: also a CancelledError is the step's own.
             # That Consul does not answer has been said already.
             log = self._log.warning if expected else self._log.info
             log(
                 "shutdown-step-failed",
-                step=name,
+                step=step.name,
                 error=str(error) or type(error).__name__,
                 effect="the other steps go on; Consul ends the session by itself",
             )
-            return False
-        return True
+        if step.kind is Kind.CONSUL:
+            self._answering = done
+
+    def _left(self) -> float:
+        return self._until - self._reactor.seconds()
+
+    def _bound(self, kind: Kind) -> float:
+        """
+        Give the seconds that a step may take now.
+        """
+        if kind is Kind.LOCAL:
+            return max(LEAST_SECONDS, min(LOCAL_SECONDS, self._left()))
+        if kind is Kind.CONSUL:
+            most = CONSUL_SECONDS if self._answering else BRIEF_SECONDS
+            return max(BRIEF_SECONDS, min(most, self._left()))
+        left = self._left() - RESERVED_SECONDS
+        remaining = self._lease_remaining()
+        if not self._answering or not remaining:
+            # Others may begin with it then: work has stopped, or must.
+            left = min(left, remaining + CONSUL_SECONDS)
+        return max(BRIEF_SECONDS, left)
