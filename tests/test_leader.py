@@ -120,13 +120,49 @@ class SoakTests(LeaderCase):
     def test_takeover(self) -> None:
         """
         Where work was assigned before, the first pass comes ``departed_soak``
-        after the term began.
+        after the term began, if the leader has been there for a while.
+        """
+        a = self.member("a")
+        session = self.join("before")
+        leader = self.cluster.api.put(self.keys.leader, b"before", acquire=session)
+        self.cluster.result(leader)
+        self.put(self.keys.assignment("before", "w1"))
+        self.cluster.put_work("w1")
+        self.advance(10)
+        self.cluster.result(self.cluster.api.destroy_session(session))
+        self.wait_until_leading(a)
+
+        self.assert_near(self.assigned_after("a"), SETTINGS.departed_soak)
+
+    def test_after_an_outage(self) -> None:
+        """
+        A leader whose own lease is young waits for members that have work: so
+        long as ``soak``, and no longer.
         """
         self.put(self.keys.assignment("gone", "w1"))
-        self.cluster.put_work("w1")
+        self.cluster.put_work("w1", "w2")
+        self.lead()
+
+        self.assert_near(self.assigned_after("a"), SETTINGS.soak)
+
+        (said,) = self.logged("waiting-for-members")
+        self.assertEqual((said["count"], said["some"]), (1, ["gone"]))
+        self.assertEqual(self.cluster.assignments(), {"a": {"w1", "w2"}})
+
+    def test_nobody_missing(self) -> None:
+        """
+        Where all are back, or those that are missing have no work that is still
+        there, it waits for nobody.
+        """
+        self.join("b")
+        self.put(self.keys.assignment("b", "w1"))
+        self.put(self.keys.assignment("gone", "no-work-any-more"))
+        self.cluster.put_work("w1", "w2")
         self.lead()
 
         self.assert_near(self.assigned_after("a"), SETTINGS.departed_soak)
+
+        self.assertEqual(self.logged("waiting-for-members"), [])
 
     def test_join(self) -> None:
         """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.settings import Settings
+from voltha_coord.testing import EmbeddedCluster
 
 from .support.embedded import ClusterTestCase
 
@@ -16,6 +17,9 @@ WORK = {f"w{n}" for n in range(30)}
 
 #: Requests, wakes and jitter, beside what is waited on purpose.
 SLACK = 0.6
+
+#: After so many seconds whatever was still to be moved has been.
+SETTLED = 15.0
 
 
 class TakeoverTests(ClusterTestCase):
@@ -174,3 +178,116 @@ class TakeoverTests(ClusterTestCase):
 
         after = {m.instance_id: m.worker.my_workload for m in self.cluster.awake}
         self.assertEqual(after, before)
+
+    def test_all_sessions_lost(self) -> None:
+        """
+        When all have lost their sessions together, by an outage longer than
+        their checks last, the same members run the same items once they are
+        back: nothing has moved, though they do not come back at the same time.
+        """
+        for late in (0.0, 1.0, 2.0):
+            leader = self.settle()
+            running = {m.instance_id: m.worker.my_workload for m in self.members}
+            written = self.placements()
+            for member in self.members:
+                self.cluster.network(member).partition()
+            self.cluster.advance(12)
+            self.assertEqual(self.sessions(), [])
+
+            for member in sorted(self.members, key=lambda m: m is not leader):
+                self.cluster.network(member).heal(deliver=False)
+                self.cluster.advance(late)
+            self.cluster.until(self.all_run, 10)
+            self.cluster.advance(SETTLED)
+
+            self.assertEqual(
+                {m.instance_id: m.worker.my_workload for m in self.members}, running
+            )
+            self.assertEqual(self.placements(), written)
+            self.begin_anew()
+
+    def test_consul_restarted(self) -> None:
+        """
+        So it is when Consul comes back from a restart and finds that all checks
+        have lapsed.
+        """
+        self.settle()
+        running = {m.instance_id: m.worker.my_workload for m in self.members}
+        written = self.placements()
+        for member in self.members:
+            self.cluster.network(member).refuses = True
+        self.cluster.advance(8)
+        self.cluster.consul.restart()
+        for member in self.members:
+            self.cluster.network(member).refuses = False
+
+        self.cluster.until(self.all_run, 10)
+        self.cluster.advance(SETTLED)
+
+        self.assertEqual(
+            {m.instance_id: m.worker.my_workload for m in self.members}, running
+        )
+        self.assertEqual(self.placements(), written)
+
+    def test_one_does_not_come_back(self) -> None:
+        """
+        What one had that does not come back from an outage is moved once it has
+        been waited for.
+        """
+        leader = self.settle()
+        gone = next(m for m in self.members if m is not leader)
+        others = [m for m in self.members if m is not gone]
+        for member in others:
+            self.cluster.network(member).partition()
+        self.cluster.crash(gone)
+        self.cluster.advance(8)
+        for member in others:
+            self.cluster.network(member).heal(deliver=False)
+
+        took = self.cluster.until(self.all_run, 20)
+
+        self.assertTrue(self.used.soak < took < self.used.soak + 2 * SLACK + 1.0, took)
+
+    def test_worker_dies(self) -> None:
+        """
+        A leader that has been there all the while does not wait for a member
+        that dies: its work runs elsewhere after detection and a short soak.
+        """
+        leader = self.settle()
+        worker = next(m for m in self.members if m is not leader)
+        self.cluster.advance(5)
+        self.cluster.crash(worker)
+
+        took = self.cluster.until(self.all_run, 10)
+
+        bound = self.used.failure_detection + self.used.departed_soak
+        self.assertLess(took, bound + self.used.worker_soak + SLACK)
+        self.assertEqual(self.logged("waiting-for-members"), [])
+
+    @property
+    def members(self) -> list[Coordinator]:
+        """
+        Everybody.
+        """
+        return list(self.cluster.members.values())
+
+    def placements(self) -> dict[str, int]:
+        """
+        Give when each assignment was last written.
+        """
+        keys = self.cluster.keys
+        return {e.key: e.modify_index for e in self.cluster.entries(keys.assignments)}
+
+    def sessions(self) -> list[str]:
+        """
+        Give the sessions that are alive.
+        """
+        return [session.id for session in self.cluster.consul.sessions.all()]
+
+    def begin_anew(self) -> None:
+        """
+        Let everybody go, with all they had.
+        """
+        self.cluster.close()
+        self.cluster = EmbeddedCluster()
+        self.addCleanup(self.cluster.close)

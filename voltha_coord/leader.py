@@ -18,6 +18,14 @@ meanwhile begin the time anew, but hold a pass off for no longer than
 ``MOST_SOAKS`` times that.  Every ``resync_interval`` there is a pass on a
 consistent snapshot.  A pass that failed is made again after a back-off.
 
+# Note [After an outage]
+
+A leader whose own lease is young has made its session anew, or has just come:
+so have others, or they are about to.  As long as that lease is younger than
+``soak``, no pass is made while members are missing that have work: they come
+back, and go on with it.  A leader that has been there all the while does not
+wait for anybody.
+
 # Note [Work of members that are gone]
 
 An item of a vanished member may still run there, for the rest of that member's
@@ -28,7 +36,6 @@ transaction moves it and clears the owner record.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -53,12 +60,12 @@ from .errors import (
 from .interfaces import ILeader, IPlanner
 from .keys import is_work_id, shown
 from .ownership import lease_over
+from .pace import Pace
 from .planning.balanced import BalancedPlanner
 from .planning.fingerprint import fingerprint
 from .planning.state import ClusterState
 from .records import Member, OwnerRecord, RecordError
 from .reminding import Reminders
-from .settings import MOST_SOAKS
 from .snapshot import Look, take_look
 from .transfers import Transfers
 
@@ -134,10 +141,8 @@ class Leader:
         self._staying: frozenset[str] = frozenset()
         self._work: frozenset[str] = frozenset()
         self._looking: Deferred[Look] | None = None
-        self._soak = math.inf
-        self._latest = math.inf
-        self._due = math.inf
-        self._consistent_at = -math.inf
+        self._pace = Pace(self._reactor.seconds, self._settings.resync_interval)
+        self._calm_until = term.lease.began + self._settings.soak
         self._waiting: tuple[OwnerRecord, ...] = ()
         self._said: dict[str, object] = {}
         self._intent: list[Entry] | None = None
@@ -304,10 +309,7 @@ class Leader:
         Make a pass after so many seconds of quiet, or sooner if one is wanted
         sooner; see Note [When a pass is made].
         """
-        now = self._reactor.seconds()
-        self._soak = min(self._soak, soak)
-        self._latest = min(self._latest, now + MOST_SOAKS * soak)
-        self._due = min(now + self._soak, self._latest)
+        self._pace.want(soak)
         self._wake.set()
 
     @inlineCallbacks
@@ -356,8 +358,7 @@ class Leader:
                 self._tally.failed()
                 self._say_failed(error, seconds, loud=backoff.grew)
                 yield sleep(self._retries, seconds)
-                # Whatever has changed meanwhile, it is not made later than now.
-                self._due = self._latest = self._reactor.seconds()
+                self._pace.want_by(self._reactor.seconds())
 
     def _denied_for_long(self) -> bool:
         """
@@ -389,12 +390,10 @@ class Leader:
         :return: a Deferred that fires with whether it was made.
         """
         now = self._reactor.seconds()
-        resync = self._consistent_at + self._settings.resync_interval
-        due = min(self._due, resync)
-        if now >= due:
-            yield self._pass(consistent=now >= resync)
+        if now >= self._pace.due:
+            yield self._pass(consistent=now >= self._pace.resync)
             return True
-        wait = due - now
+        wait = self._pace.due - now
         if self._waiting:
             wait = min(wait, PREDECESSOR_RETRY * (0.5 + self._random()))
         yield self._wake.wait(wait)
@@ -402,7 +401,7 @@ class Leader:
             over: bool = yield lease_over(self._succession, owner)
             if over:
                 self._waiting = ()
-                self._due = self._reactor.seconds()
+                self._pace.want_by(self._reactor.seconds())
                 break
         return False
 
@@ -415,7 +414,7 @@ class Leader:
             self._api, self._keys, now, consistent=consistent, thorough=thorough
         )
         if consistent:
-            self._consistent_at = now
+            self._pace.looked(now)
         return look
 
     def _state_of(self, look: Look) -> ClusterState:
@@ -432,12 +431,15 @@ class Leader:
     @inlineCallbacks
     def _pass(self, *, consistent: bool) -> Steps[None]:
         began = self._reactor.seconds()
-        self._soak = self._latest = self._due = math.inf
+        self._pace.begin()
         look: Look = yield self._look(consistent=consistent)
         state = self._state_of(look)
         if state.frozen:
             self._waiting = ()
             self._report(began, state, Application())
+            return
+        if began < self._calm_until and self._members_missing(state):
+            self._pace.want_by(self._calm_until)
             return
         plan = self._planner.plan(state)
         application: Application = yield prepare(
@@ -456,6 +458,25 @@ class Leader:
             self._reminders.made(reminders)
             self._say_reminded(reminders)
         self._report(began, state, application)
+
+    def _members_missing(self, state: ClusterState) -> bool:
+        """
+        Whether members that have work are not there; see Note [After an
+        outage].
+        """
+        missing = [
+            name
+            for name, items in state.assignments.items()
+            if name not in state.members and not state.work.keys().isdisjoint(items)
+        ]
+        if self._note("missing", missing) and missing:
+            self._log.info(
+                "waiting-for-members",
+                count=len(missing),
+                some=missing[:5],
+                seconds=round(self._calm_until - self._reactor.seconds(), 3),
+            )
+        return bool(missing)
 
     def _report(
         self, began: float, state: ClusterState, application: Application

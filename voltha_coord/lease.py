@@ -119,6 +119,8 @@ class Lease:
         passes: Acknowledged | None = None,
     ) -> None:
         self._now = now
+        #: When it began: it was not held before.
+        self.began = renewed
         self.session_id = session_id
         self._renewals = Acknowledged(now, session_ttl, renewed)
         if passes is None and check_ttl:
