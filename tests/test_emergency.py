@@ -1113,6 +1113,18 @@ class ExtraTests(IsolatedCase):
         (said,) = self.logged("work-taken-over")
         self.assertEqual((said["items"], said["reasons"]), (0, ["no room"]))
 
+    def test_shut_down(self) -> None:
+        """
+        A member that remembers the cluster leaves nothing behind either.
+        """
+        a = self.lead("a")
+        self.cluster.advance(30)
+        self.assertIsNotNone(a._last_known.snapshot)
+
+        self.cluster.result(a.shutdown(), 15)
+
+        self.assertEqual(self.cluster.left_behind(a), (0, 0))
+
     def test_only_with_takeover(self) -> None:
         """
         The cluster is remembered only where that may be needed.

@@ -236,11 +236,13 @@ class LastKnownTests(SynchronousTestCase):
         A denied reading does not replace what is remembered; it is said once,
         until one is allowed again.
         """
+
+        def denied(resource: str, name: str, access: str, token: str) -> bool:
+            return name.startswith(KEYS.work)
+
         self.known.start()
         self.look()
-        self.state.deny = lambda resource, name, access, token: name.startswith(
-            KEYS.work
-        )
+        self.state.deny = denied
         self.look()
         self.look()
         self.assertEqual(self.work, ["x", "y"])
@@ -249,8 +251,10 @@ class LastKnownTests(SynchronousTestCase):
         self.look()
 
         self.assertEqual(self.work, ["y"])
+        self.state.deny = denied
+        self.look()
         self.assertEqual(
-            [one["event"] for one in self.logs], ["cluster-not-remembered"]
+            [one["event"] for one in self.logs], ["cluster-not-remembered"] * 2
         )
 
     def test_unanswered(self) -> None:

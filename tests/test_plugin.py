@@ -20,12 +20,14 @@ import tests.support.pluggable as pluggable
 from voltha_coord import tap
 from voltha_coord.errors import ConfigurationError
 from voltha_coord.interfaces import ILeaderPlugin, IWorkerPlugin
+from voltha_coord.planning.balanced import BalancedPlanner
 from voltha_coord.plugins import (
     LeaderPlugin,
     WorkerPlugin,
     as_worker_class,
     find_leader,
     find_worker,
+    make_emergency_planner,
 )
 
 
@@ -160,6 +162,27 @@ class FindTests(SynchronousTestCase):
         self.assertEqual(plain.given, (member,))
         self.assertIs(planned.given[0], member)
         self.assertIsInstance(planned.given[1], pluggable.Plan)
+
+    def test_emergency_planner(self) -> None:
+        """
+        What plans for a member that is cut off is the leader's own planner; else
+        what its class names; else the balanced one.
+        """
+        place = "tests.support.pluggable."
+        planned = LeaderPlugin("x", place + "Lead", place + "Plan")
+        named = LeaderPlugin("x", place + "CarefulLead")
+        plain = LeaderPlugin("x", place + "Lead")
+
+        self.assertIsInstance(planned.emergency_planner(), pluggable.Plan)
+        self.assertIsInstance(named.emergency_planner(), pluggable.Plan)
+        self.assertIsInstance(plain.emergency_planner(), BalancedPlanner)
+        for leader, planner in (
+            (planned, pluggable.Plan),
+            (pluggable.CarefulLead, pluggable.Plan),
+            (pluggable.Lead, BalancedPlanner),
+            (lambda coordinator: pluggable.Lead(), BalancedPlanner),
+        ):
+            self.assertIsInstance(make_emergency_planner(leader), planner)
 
     def test_lazy_worker(self) -> None:
         """

@@ -151,6 +151,22 @@ class LookTests(SynchronousTestCase):
 
         self.assertEqual(self.ended_at, [])
 
+    def test_asked_late(self) -> None:
+        """
+        A reactor that is first asked after the deadline has a moment to answer
+        too.
+        """
+        self.reactor.blocked = True
+        self.now = self.watchdog._due = 1003.0
+        for _ in range(2):
+            self.now += self.watchdog.look()
+        self.watchdog._sign.set()
+        self.reactor.blocked = False
+
+        self.run_until(1010.0)
+
+        self.assertEqual(self.ended_at, [])
+
     def test_extended(self) -> None:
         """
         While the lease is extended it sleeps until it would end, and nobody is

@@ -26,6 +26,14 @@ class Plan:
     """
 
 
+class CarefulLead(Lead):
+    """
+    A leader with a planner for emergencies.
+    """
+
+    emergency_planner = Plan
+
+
 class Run:
     """
     A runner.
