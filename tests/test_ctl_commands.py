@@ -11,104 +11,27 @@ import signal
 import subprocess
 import sys
 from typing import Any, ClassVar
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import psutil
-from click.testing import CliRunner, Result
-from twisted.internet.defer import succeed
-from twisted.internet.task import Clock
-from twisted.python.failure import Failure
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.consul.model import Entry
 from voltha_coord.ctl.actions import OPERATIONS_AT_ONCE, VALUE_BYTES_AT_ONCE
-from voltha_coord.ctl.commands import Invocation, voltha_coordctl
-from voltha_coord.ctl.run import Action, Target
-from voltha_coord.keys import Keys
+from voltha_coord.records import TransferRequest
 
-from .support.keyspace import assigned, leads, member, running, work
-from .support.recording import RecordedConsul
-
-
-class CommandTestCase(SynchronousTestCase):
-    """
-    Commands on an embedded Consul, without a reactor.
-    """
-
-    def setUp(self) -> None:
-        """
-        Have a Consul.
-        """
-        self.consul = RecordedConsul(Clock())
-        self.addCleanup(self.consul.stop)
-        self.target: Target | None = None
-        self.runs = 0
-
-    def run_action(self, target: Target, action: Action) -> Any:
-        """
-        Do an action as the real command does, but in memory.
-        """
-        self.target = target
-        self.runs += 1
-        # A reactor runs once in the life of a process.
-        self.assertEqual(self.runs, 1)
-        api = self.consul.api()
-        (result,) = self.consul.run(action(api, Keys(target.prefix)))
-        if isinstance(result, Failure):
-            result.raiseException()
-        return result
-
-    def call(self, *args: str, stdin: str = "", **environ: str) -> Result:
-        """
-        Call the command.
-        """
-        self.runs = 0
-        return CliRunner().invoke(
-            voltha_coordctl,
-            args,
-            input=stdin,
-            env=environ,
-            obj=Invocation(self.run_action, lambda seconds: succeed(None)),
-            prog_name="voltha-coordctl",
-        )
-
-    def done(self, *args: str, **options: str) -> str:
-        """
-        Call the command, which succeeds, and give what it prints.
-        """
-        result = self.call(*args, **options)
-        self.assertEqual((result.exit_code, result.stderr), (0, ""))
-        return result.stdout
-
-    def document(self, *args: str) -> dict[str, Any]:
-        """
-        Call the command with --json, and give its document.
-        """
-        document: dict[str, Any] = json.loads(self.done("--json", *args))
-        return document
-
-    def put(self, *entries: Entry) -> None:
-        """
-        Have these entries in Consul.  Sessions are made as they are needed.
-        """
-        with self.consul.state.entry() as index:
-            for entry in entries:
-                self.consul.state.kv.apply([(entry.key, entry, False)], index)
-
-    def work(self) -> dict[str, bytes]:
-        """
-        Give the work items in Consul.
-        """
-        place = "service/voltha/work/"
-        return {
-            entry.key.removeprefix(place): entry.value
-            for entry in self.consul.state.kv.walk(place)
-        }
-
-    def writes(self) -> int:
-        """
-        Count the entries that were written to Consul's log since it began.
-        """
-        return self.consul.state.index
+from .support.commands import CommandTestCase
+from .support.keyspace import (
+    KEYS,
+    assigned,
+    leads,
+    member,
+    running,
+    session_of,
+    work,
+)
 
 
 class LookTests(CommandTestCase):
@@ -287,10 +210,62 @@ class LookTests(CommandTestCase):
         for args in (
             ["status"], ["members"], ["work", "list"], ["work", "add", "x"],
             ["work", "remove", "none"], ["assignments"], ["plan"], ["doctor"],
+            ["node"], ["node", "m1", "online"], ["unfreeze"], ["transfer", "m1"],
         ):  # fmt: skip
             at_the_end = json.loads(self.call(*args, "--json").stdout)
             self.assertEqual(at_the_end, json.loads(self.call("--json", *args).stdout))
         self.assertIn("work", json.loads(self.done("work", "--json", "list")))
+
+    def test_narrow(self) -> None:
+        """
+        Where there is not room for all columns of the members, the last are
+        left out, and the first never.
+        """
+        for columns, heads in (
+            ("80", "id role state items running address liveness weight"),
+            ("60", "id role state items running address"),
+            ("40", "id role state items running"),
+            ("20", "id role state"),
+        ):
+            lines = self.done("members", COLUMNS=columns).splitlines()
+            self.assertEqual(lines[0].split(), heads.split())
+            self.assertLessEqual(max(map(len, lines)), int(columns))
+
+    def test_wishes(self) -> None:
+        """
+        What operators want shows in the status, as far as the members' states
+        do not show it.
+        """
+        asked = TransferRequest("m2", 4711, "x")
+        for request, words in (
+            (asked, "to m2, asked for"),
+            (evolve(asked, target="", refused="no"), "to any other, refused: no"),
+        ):
+            self.put(
+                Entry(KEYS.transfer, request.encode()),
+                Entry(KEYS.node_intent("m9"), b"leave"),
+                Entry(KEYS.node_intent("m2"), b"maintenance"),
+            )
+            shown = self.done("status")
+            self.assertIn(f"hand-over      {words}\n", shown)
+            self.assertIn("not there      m9 (leave)\n", shown)
+        document = self.document("status")
+        self.assertEqual(
+            document["transfer"],
+            {"target": None, "fencing_token": 4711, "refused": "no"},
+        )
+        self.assertEqual(document["intents"], {"m2": "maintenance", "m9": "leave"})
+        self.assertEqual((document["frozen"], document["freeze_reason"]), (False, None))
+
+    def test_no_lead(self) -> None:
+        """
+        A member that never leads is shown as such.
+        """
+        self.put(member("m2", can_lead=False))
+
+        self.assertIn("m2  no-lead", self.done("members"))
+        rows = self.document("members")["members"]
+        self.assertEqual([row["can_lead"] for row in rows], [True, False])
 
     def test_columns(self) -> None:
         """
@@ -698,6 +673,12 @@ class ProcessTests(SynchronousTestCase):
             ("work remove --all", "", "nothing to do"),
             ("work add y", "", "1 added"),
             ("work remove --all --yes", "", "1 removed"),
+            ("node", "", "nothing is wanted"),
+            ("node m1 maintenance --force", "", "m1: maintenance"),
+            ("drain m1", "", "m1 is empty"),
+            ("node m1 online", "", "was leave"),
+            ("freeze --reason test", "", "frozen (test)"),
+            ("unfreeze", "", "planning goes on"),
             ("doctor", "", "nothing under"),
         ):
             done = self.call("--consul", consul, *args.split(), stdin=stdin)
@@ -743,6 +724,48 @@ class ProcessTests(SynchronousTestCase):
                 self.assertEqual(asked.wait(20), status)
         left = self.call("--consul", consul, "work", "list")
         self.assertEqual(left.stdout.count("start"), 2)
+
+    def test_interrupted(self) -> None:
+        """
+        Who is interrupted puts things in order: a hand-over that was asked for
+        is taken back, and nothing else is said.
+        """
+        consul = self.embedded()
+        session = json.loads(self.http(consul, "session/create", b"{}"))["ID"]
+        for entry in (member("m1"), member("m2"), *leads("m1")):
+            value = entry.value.replace(session_of("m1").encode(), session.encode())
+            held = f"?acquire={session}" if entry.session else ""
+            self.http(consul, f"kv/{entry.key}{held}", value)
+        asking = subprocess.Popen(
+            [sys.executable, "-m", "voltha_coord.ctl", "--consul", consul, "transfer"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.env,
+        )
+        with asking:
+            while KEYS.transfer not in self.http(consul, f"kv/{KEYS.intent}?keys"):
+                self.assertIsNone(asking.poll())
+            asking.send_signal(signal.SIGINT)
+            told = asking.communicate(timeout=20)
+
+        self.assertEqual((asking.returncode, told), (1, ("", "Aborted!\n")))
+        self.assertNotIn(KEYS.transfer, self.http(consul, f"kv/{KEYS.intent}?keys"))
+
+    def http(self, consul: str, path: str, body: bytes | None = None) -> str:
+        """
+        Ask Consul, or tell it something; give its answer, empty for none.
+        """
+        request = Request(
+            f"http://{consul}/v1/{path}", body, method="GET" if body is None else "PUT"
+        )
+        try:
+            with urlopen(request, timeout=20) as answer:
+                text: str = answer.read().decode()
+                return text
+        except HTTPError as error:
+            with error:
+                return ""
 
     def test_token_file(self) -> None:
         """

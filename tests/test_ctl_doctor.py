@@ -18,10 +18,11 @@ from voltha_coord.consul.transport import Request, Response
 from voltha_coord.ctl.agent import Facts, numbers, of_agent
 from voltha_coord.ctl.cluster import of_cluster
 from voltha_coord.ctl.doctor import AUTHORIZE, LISTED, Doctor
-from voltha_coord.ctl.findings import Finding, Level, named
+from voltha_coord.ctl.findings import Finding, Level, named, one_line
 from voltha_coord.ctl.reading import view
 from voltha_coord.embedded.memory import MemoryTransport
 from voltha_coord.outage import ridden_out
+from voltha_coord.records import TransferRequest
 from voltha_coord.settings import Settings
 
 from .support.keyspace import (
@@ -273,25 +274,89 @@ class ClusterTests(SynchronousTestCase):
         stopped = self.findings(work("x", b'{"order":"stop"}'))["members"]
         self.assertIs(stopped.level, Level.OK)
 
-    def test_away(self) -> None:
+    def wanted(self, *entries: Entry) -> dict[str, Finding]:
         """
-        Members that operators want away are named; those that are not there
-        are not.
+        Give the findings about what operators want, by how they begin.
         """
-        every = of_cluster(
-            view(
-                KEYS,
-                [
-                    member("a"),
-                    Entry(KEYS.node_intent("a"), b"leave"),
-                    Entry(KEYS.node_intent("b"), b"leave"),
-                ],
-            ),
-            [KEYS.member("a")],
-        )
+        every = of_cluster(view(KEYS, entries), [entry.key for entry in entries])
+        names = ("intents", "freeze", "hand-over")
+        return {f.found.split(":")[0]: f for f in every if f.check in names}
 
-        told = [f.found for f in every if f.check == "members"]
-        self.assertEqual(told[1], "given no work, as operators want it: a (leave)")
+    def test_wanted_away(self) -> None:
+        """
+        Members that operators want away are named, and apart from them those
+        that are not there, with what to do about it.
+        """
+        found = self.wanted(
+            member("a"),
+            member("c"),
+            member("d", session=None),
+            Entry(KEYS.node_intent("a"), b"leave"),
+            Entry(KEYS.node_intent("b"), b"leave"),
+            Entry(KEYS.node_intent("d"), b"maintenance"),
+        )
+        here = found["given no new work, as operators want it"]
+        gone = found["for members that are not there"]
+
+        self.assertEqual(
+            list(found), [here.found.split(":")[0], gone.found.split(":")[0]]
+        )
+        self.assertTrue(here.found.endswith(": a (leave)"))
+        self.assertIs(here.level, Level.OK)
+        self.assertTrue(gone.found.endswith(": b (leave), d (maintenance)"))
+        self.assertIs(gone.level, Level.WARN)
+        self.assertIn("voltha-coordctl node b online", gone.advice)
+
+    def test_nobody_takes_work(self) -> None:
+        """
+        That no member can take work is a warning with the reason; it is wrong
+        once an item has no member.
+        """
+        away = [member("a"), Entry(KEYS.node_intent("a"), b"maintenance")]
+        calm = self.wanted(*away, *running("a", "x"))["no member can take work"]
+        wrong = self.wanted(*away, work("y"))["no member can take work"]
+        lost = self.wanted(*away, *running("b", "x"))["no member can take work"]
+
+        self.assertTrue(calm.found.endswith(": all are in maintenance"))
+        self.assertIn("node ID online", calm.advice)
+        self.assertEqual(
+            [f.level for f in (calm, wrong, lost)],
+            [Level.WARN, Level.WRONG, Level.WRONG],
+        )
+        self.assertNotIn("no member can take work", self.wanted(member("a")))
+        self.assertEqual(self.wanted(work("y")), {})
+
+    def test_frozen(self) -> None:
+        """
+        That planning is frozen is a warning with the reason.
+        """
+        for value, words in (
+            (b"upgrade", "planning is frozen (upgrade)"),
+            (b"", "planning is frozen;"),
+            (b"a\x1b[2Jb\n", "planning is frozen (a [2Jb)"),
+        ):
+            (finding,) = self.wanted(Entry(KEYS.freeze, value)).values()
+            self.assertIs(finding.level, Level.WARN)
+            self.assertIn(words, finding.found)
+            self.assertEqual(finding.advice, "voltha-coordctl unfreeze")
+
+    def test_transfer(self) -> None:
+        """
+        A request to hand leadership over that lies about is a warning that
+        says which it is, and how to be rid of it.
+        """
+        for request, words in (
+            (TransferRequest("b", 4711, "x"), "to b, asked of a, which has not"),
+            (TransferRequest("", 4711, "x"), "to any other, asked of a, which has"),
+            (TransferRequest("b", 4710, "x"), "asked of a leader that leads no more"),
+            (TransferRequest("b", 4711, "x", "b is gone"), "to b, refused: b is gone"),
+        ):
+            (finding,) = self.wanted(
+                member("a"), *leads("a"), Entry(KEYS.transfer, request.encode())
+            ).values()
+            self.assertIs(finding.level, Level.WARN)
+            self.assertIn(words, finding.found)
+            self.assertIn(f"consul kv delete {KEYS.transfer}", finding.advice)
 
     def test_members(self) -> None:
         """
@@ -307,15 +372,19 @@ class ClusterTests(SynchronousTestCase):
 
     def test_leader(self) -> None:
         """
-        No leader among members is wrong, as is a key that no session holds;
-        members that may not lead need none.
+        No leader among members is wrong, as is a key that no session holds, and
+        as it is when no member may lead; without members there is to be none.
         """
         self.assertIs(self.findings(member("a"))["leader"].level, Level.WRONG)
         stuck = self.findings(member("a"), Entry(KEYS.leader, b"a"))["leader"]
         self.assertIs(stuck.level, Level.WRONG)
         self.assertIn("no session", stuck.found)
-        passive = self.findings(member("a", can_lead=False))["leader"]
-        self.assertIs(passive.level, Level.OK)
+        for unfit in (member("a", can_lead=False), member("a", leaving=True)):
+            nobody = self.findings(unfit)["leader"]
+            self.assertIs(nobody.level, Level.WRONG)
+            self.assertIn("no member that may lead", nobody.found)
+            self.assertIn("--no-lead", nobody.advice)
+        self.assertIs(self.findings(Entry(KEYS.freeze))["leader"].level, Level.OK)
 
     def test_term(self) -> None:
         """
@@ -411,15 +480,12 @@ class ClusterTests(SynchronousTestCase):
 
     def test_others(self) -> None:
         """
-        Keys of others under the prefix are left alone; a freeze is told.
+        Keys of others under the prefix are left alone.
         """
-        findings = self.findings(
-            names=("service/voltha/data/core/1", "service/voltha/intent/freeze")
-        )
+        findings = self.findings(names=("service/voltha/data/core/1",))
 
         self.assertIs(findings["other keys"].level, Level.OK)
         self.assertIn("data", findings["other keys"].found)
-        self.assertIs(findings["freeze"].level, Level.WARN)
 
     def test_named(self) -> None:
         """
@@ -427,6 +493,13 @@ class ClusterTests(SynchronousTestCase):
         """
         self.assertEqual(named(["b", "a"]), "a, b")
         self.assertEqual(named(list("edcba")), "a, b, c and 2 more")
+
+    def test_one_line(self) -> None:
+        """
+        A text from outside is one line, of what can be printed, and not long.
+        """
+        self.assertEqual(one_line(" ä\x1b[31m\nb\u202e "), "ä [31m b")
+        self.assertEqual(one_line("x" * 201), "x" * 200 + "…")
 
 
 class RefusingTransport(RecordingTransport):

@@ -12,6 +12,7 @@ from voltha_coord.consul.model import Entry
 from voltha_coord.ctl import documents
 from voltha_coord.ctl.reading import view
 from voltha_coord.ctl.view import View
+from voltha_coord.records import TransferRequest
 
 from .support.keyspace import (
     KEYS,
@@ -73,6 +74,77 @@ class LeaderTests(SynchronousTestCase):
         cluster = seen(Entry(KEYS.leader + "2", b"x", session="s"))
 
         self.assertIsNone(cluster.leader)
+
+
+class WishesTests(SynchronousTestCase):
+    """
+    What operators want.
+    """
+
+    def test_planned(self) -> None:
+        """
+        What is planned with are the live members and what a leader understands.
+        """
+        planned = seen(
+            member("a"),
+            member("b"),
+            member("c", session=None),
+            Entry(KEYS.node_intent("b"), b"leave"),
+            Entry(KEYS.node_intent("a"), b"holiday"),
+            Entry(KEYS.freeze, b" why "),
+        ).planned
+
+        self.assertEqual(planned.node_intents, {"b": "leave"})
+        self.assertEqual(list(planned.receivers), ["a"])
+        self.assertEqual((planned.frozen, planned.freeze_reason), (True, "why"))
+
+    def test_transfer(self) -> None:
+        """
+        A request to hand leadership over is read; what is none is named, once.
+        """
+        request = TransferRequest("b", 4711, "x")
+        junk = seen(Entry(KEYS.transfer, b"b"))
+
+        self.assertEqual(seen(Entry(KEYS.transfer, request.encode())).transfer, request)
+        self.assertIsNone(junk.transfer)
+        self.assertEqual((list(junk.unreadable), junk.strays), ([KEYS.transfer], {}))
+        self.assertIsNone(seen().transfer)
+
+
+class HoldingsTests(SynchronousTestCase):
+    """
+    What is with a member.
+    """
+
+    def test_each_way(self) -> None:
+        """
+        An item is with a member that it is assigned to, that owns it, or on
+        which it may run.
+        """
+        cluster = seen(
+            running("a", "all"),
+            assigned("a", "given", b'{"phase":"prepare"}'),
+            owned("a", "owned", "old"),
+            running("b", "other"),
+        )
+
+        self.assertEqual(
+            cluster.holdings("a"),
+            {"all": "assigned, owned, running", "given": "assigned", "owned": "owned"},
+        )
+        self.assertEqual(cluster.holdings("c"), {})
+
+    def test_reports(self) -> None:
+        """
+        Of what is only reported, what may run is with the member, and what
+        waits or has failed is not.
+        """
+        states = {"w": "waiting", "s": "starting", "r": "running", "t": "stopping"}
+        cluster = seen(reports("a", **states, f="failed"))
+
+        self.assertEqual(
+            cluster.holdings("a"), {"r": "running", "s": "starting", "t": "stopping"}
+        )
 
 
 class TroubleTests(SynchronousTestCase):

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.interfaces import IPlanner
 from voltha_coord.planning.balanced import BalancedPlanner
-from voltha_coord.planning.current import Current, kept, no_receiver
+from voltha_coord.planning.current import Current, kept, why_nobody
 from voltha_coord.planning.hash_ring import HashRingPlanner
 from voltha_coord.planning.operations import Assign, Move, Unassign
 from voltha_coord.planning.state import LEAVE, MAINTENANCE, ClusterState
@@ -115,13 +115,12 @@ class UnplacedTests(SynchronousTestCase):
         away = {"a": MAINTENANCE, "b": MAINTENANCE, "e": LEAVE}
 
         self.assertEqual(
-            no_receiver(in_maintenance(cluster(["a", "b"]), "a", "b")),
-            "no member can take work: all are in maintenance",
+            why_nobody(in_maintenance(cluster(["a", "b"]), "a", "b")),
+            "all are in maintenance",
         )
         self.assertEqual(
-            no_receiver(evolve(state, node_intents=away)),
-            "no member can take work: all are in maintenance or leaving or of weight 0"
-            " or wanted away",
+            why_nobody(evolve(state, node_intents=away)),
+            "all are in maintenance or leaving or of weight 0 or wanted away",
         )
 
     def test_all_in_maintenance(self) -> None:
@@ -133,12 +132,13 @@ class UnplacedTests(SynchronousTestCase):
             ["a", "b"], ["x", "y", "z"], {"a": ["x"], "gone": ["z"], "b": ["old"]}
         )
         state = in_maintenance(state, "a", "b")
+        text = "no member can take work: all are in maintenance"
 
         for planner in PLANNERS:
             found = planner.plan(state)
             self.assertEqual(found.operations, (Unassign("old", "b"),))
             self.assertEqual(found.placements, {"x": "a", "z": "gone"})
-            self.assertEqual(found.errors, dict.fromkeys("yz", no_receiver(state)))
+            self.assertEqual(found.errors, dict.fromkeys("yz", text))
 
     def test_duplicate_stays_with_the_living(self) -> None:
         """
@@ -238,7 +238,8 @@ class MaintenanceProperties(SynchronousTestCase):
             for w in state.work
             if not any(w in state.assignments.get(m, ()) for m in state.members)
         }
-        self.assertEqual(found.errors, dict.fromkeys(homeless, no_receiver(state)))
+        text = f"no member can take work: {why_nobody(state)}"
+        self.assertEqual(found.errors, dict.fromkeys(homeless, text))
 
     @given(clusters(unique=True), st.data())
     def test_entering_moves_nothing(

@@ -4,6 +4,7 @@ An embedded Consul on a Clock that remembers what it was asked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -23,12 +24,14 @@ class RecordingTransport:
     Passes requests on, and remembers them.
 
     :ivar requests: every request that was sent.
+    :ivar sending: called with each request before it is sent.
     """
 
     def __init__(self, inner: ITransport, name: str) -> None:
         self._inner = inner
         self._name = name
         self.requests: list[Request] = []
+        self.sending: Callable[[Request], None] = lambda request: None
 
     def __str__(self) -> str:
         return self._name
@@ -38,6 +41,7 @@ class RecordingTransport:
         Send a request.
         """
         self.requests.append(request)
+        self.sending(request)
         return self._inner.request(request)
 
     def close(self) -> Deferred[None]:
@@ -53,23 +57,24 @@ class RecordedConsul:
 
     :ivar state: what it knows, and its levers.
     :ivar agent: the agent that is asked.
-    :ivar requests: every request that was sent through the verbs it gave.
+    :ivar transport: what the verbs it gives go through.
+    :ivar requests: every request that was sent through those.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.state = ConsulState(clock)
         self.agent = self.state.agent()
-        self._transport = RecordingTransport(
+        self.transport = RecordingTransport(
             MemoryTransport(self.agent, clock), "memory:8500"
         )
-        self.requests = self._transport.requests
+        self.requests = self.transport.requests
 
     def api(self) -> ConsulApi:
         """
         Give the verbs.
         """
-        return ConsulApi(Requester([self._transport]))
+        return ConsulApi(Requester([self.transport]))
 
     def run(self, d: Deferred[Any]) -> list[Any]:
         """

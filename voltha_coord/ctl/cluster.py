@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..keys import Keys, shown
 from .agent import numbers
-from .findings import Finding, named, ok, warn, wrong
+from .findings import Finding, named, ok, one_line, warn, wrong
 from .view import View
+from .wanted import of_intents
 
 #: What Consul 1.21.5 took as the name of a key; later ones take more again.
 _NAMES_OF_1_21_5 = re.compile(r"[a-zA-Z0-9,_./\-?&=]+")
@@ -62,6 +63,7 @@ def of_cluster(
         )
         return
     yield from _members(view)
+    yield from of_intents(view)
     yield _leader(view)
     yield from _term(view)
     yield from _owners(view)
@@ -83,13 +85,6 @@ def _members(view: View) -> Iterator[Finding]:
         )
     else:
         yield ok("members", f"{len(view.live)}: {named(view.live) or 'none'}")
-    away = {
-        f"{id} ({intent})"
-        for id, intent in view.node_intents.items()
-        if id in view.live
-    }
-    if away:
-        yield ok("members", f"given no work, as operators want it: {named(away)}")
     if dead:
         yield wrong(
             "members",
@@ -108,14 +103,20 @@ def _leader(view: View) -> Finding:
     if view.leader_id is not None:
         return ok("leader", view.leader_id)
     if view.leader is not None:
+        value = view.leader.value.decode("utf-8", "replace")
         return wrong(
             "leader",
-            f"the leader key says {view.leader.value[:200].decode('utf-8', 'replace')}"
-            ", but no session holds it",
+            f"the leader key says {one_line(value)}, but no session holds it",
             f"candidates take it; if not: consul kv delete {view.keys.leader}",
         )
-    if not any(member.can_lead for member in view.live.values()):
+    if not view.live:
         return ok("leader", "none, and nobody who could be")
+    if not any(m.can_lead and not m.leaving for m in view.live.values()):
+        return wrong(
+            "leader",
+            "none, and no member that may lead: nothing is planned",
+            "start one without --no-lead",
+        )
     return wrong(
         "leader",
         "none, though there are members",
@@ -204,12 +205,6 @@ def _names(
     keys: Keys, names: tuple[str, ...], version: str | None
 ) -> Iterator[Finding]:
     place = keys.prefix + "/"
-    if keys.freeze in names:
-        yield warn(
-            "freeze",
-            "the leader plans nothing while the freeze key exists",
-            f"consul kv delete {keys.freeze}",
-        )
     others = {
         name.removeprefix(place).split("/")[0]
         for name in names

@@ -7,126 +7,23 @@ Nothing that is slow to import is imported before a command needs it, so that
 
 from __future__ import annotations
 
-import json as _json
 import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import define
 from click.core import ParameterSource
 
-from . import parameters
+from . import operating, parameters
+from .invocation import Invocation, make_invocation
+from .work import work
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from .documents import Document
-    from .run import Action, Target
 
 #: Seconds to wait for one answer, unless told otherwise.
 DEFAULT_TIMEOUT = 10.0
-
-
-@define
-class Invocation:
-    """
-    One call of the command.
-
-    :ivar run: does an action on a target; tests have one without a reactor.
-    :ivar wait: gives a Deferred that fires after so many seconds.
-    """
-
-    run: Callable[[Target, Action], Any]
-    wait: Callable[[float], Any]
-    target: Target | None = None
-    json: bool = False
-
-    def do(self, action: Action) -> Any:
-        """
-        Do it, or end the command with one line on stderr.
-
-        :raises ClickException: exit 1, or 2 where the usage was wrong.
-        """
-        from ..errors import ConfigurationError, ConsulUnavailable, CoordinationError
-
-        assert self.target is not None
-        try:
-            return self.run(self.target, action)
-        except ConfigurationError as error:
-            raise click.UsageError(str(error)) from error
-        except ConsulUnavailable as error:
-            raise click.ClickException(f"no answer from Consul: {error}") from error
-        except CoordinationError as error:
-            raise click.ClickException(_plain(error)) from error
-        except KeyboardInterrupt as error:
-            raise click.Abort from error
-
-    def answer(
-        self, document: Document, show: Callable[[Console, Document], None]
-    ) -> None:
-        """
-        Print a document: as JSON when that was asked for, else for people.
-        """
-        if self.json:
-            click.echo(_json.dumps(document, indent=2, ensure_ascii=False))
-            return
-        from .render import console
-
-        out = console()
-        if out.is_terminal:
-            show(out, document)
-            return
-        with out.capture() as captured:
-            show(out, document)
-        # Columns are padded; what reads this wants no blanks at the ends.
-        for line in captured.get().splitlines():
-            click.echo(line.rstrip())
-
-
-def _plain(error: Exception) -> str:
-    from ..errors import AccessDenied
-
-    if isinstance(error, AccessDenied):
-        return f"denied by Consul: {error}; see --token-file, CONSUL_HTTP_TOKEN"
-    return str(error)
-
-
-def _run(target: Target, action: Action) -> Any:
-    from .run import run
-
-    return run(target, action)
-
-
-def _wait(seconds: float) -> Any:
-    from twisted.internet import reactor
-    from twisted.internet.interfaces import IReactorTime
-
-    from .._loops import sleep
-
-    return sleep(IReactorTime(reactor), seconds)
-
-
-def _confirm(question: str) -> None:
-    """
-    Ask a person.  Everything else stands still meanwhile, and signals do what
-    they do to any program that waits for an answer: the reactor would only
-    note them, and the question would stay.
-
-    :raises Abort: when the answer is no, or none.
-    """
-    usual: dict[int, Any] = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: signal.SIG_DFL,
-    }
-    before = {number: signal.signal(number, usual[number]) for number in usual}
-    try:
-        click.confirm(question, abort=True, err=True)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -201,7 +98,7 @@ def voltha_coordctl(
     Exit status: 0 done, 1 failed, 2 wrong usage.
     """
     if context.obj is None:
-        context.obj = Invocation(_run, _wait)
+        context.obj = make_invocation()
     from .run import Target
 
     context.obj.json = as_json
@@ -213,6 +110,11 @@ def voltha_coordctl(
         timeout=timeout,
         environ=dict(os.environ),
     )
+
+
+voltha_coordctl.add_command(work)
+for _command in operating.COMMANDS:
+    voltha_coordctl.add_command(_command)
 
 
 @voltha_coordctl.command()
@@ -245,138 +147,6 @@ def members(invocation: Invocation) -> None:
 
     view = invocation.do(actions.look)
     invocation.answer(documents.members(view), render.show_members)
-
-
-@voltha_coordctl.group()
-@parameters.json_option
-def work() -> None:
-    """
-    What is to be run.
-    """
-
-
-@work.command("list")
-@parameters.json_option
-@click.pass_obj
-def work_list(invocation: Invocation) -> None:
-    """
-    All work items.
-    """
-    from . import actions, documents, render
-
-    view = invocation.do(actions.look)
-    invocation.answer(documents.work(view), render.show_work)
-
-
-@work.command("add")
-@parameters.json_option
-@click.argument("ids", nargs=-1, required=True, metavar="ID…")
-@click.option(
-    "--value",
-    metavar="TEXT",
-    help="What the items hold; without it and --file, items that are there stay "
-    "as they are.",
-)
-@click.option(
-    "--file",
-    type=click.File("rb"),
-    metavar="F",
-    help="File with what the items hold; - is standard input.",
-)
-@click.option(
-    "--if-absent", is_flag=True, help="Leave items that are there as they are."
-)
-@click.pass_obj
-def work_add(
-    invocation: Invocation,
-    ids: tuple[str, ...],
-    value: str | None,
-    file: Any,
-    if_absent: bool,
-) -> None:
-    """
-    Add work items, or give them another value.
-
-    An ID may hold ranges: 'device_group_{0001..0100}'.
-
-    An item that runs goes on with the value it was started with; another value
-    takes effect when the item is started next, on its member or another.
-    """
-    from . import actions
-
-    if value is not None and file is not None:
-        raise click.UsageError("--value and --file exclude each other")
-    content = None if value is None else value.encode()
-    if file is not None:
-        content = file.read()
-    chosen = _ids(ids)
-    added = invocation.do(
-        lambda api, keys: actions.add_work(api, keys, chosen, content, if_absent)
-    )
-    document = {
-        "added": list(added.added),
-        "changed": list(added.changed),
-        "unchanged": list(added.unchanged),
-    }
-    invocation.answer(document, _show_added)
-
-
-def _show_added(out: Console, document: Document) -> None:
-    _show_counts(out, document)
-    if document["changed"]:
-        out.print(
-            "a changed item that runs takes its new value when it is next started"
-        )
-
-
-@work.command("remove")
-@parameters.json_option
-@click.argument("ids", nargs=-1, metavar="ID…")
-@click.option("--all", "everything", is_flag=True, help="Remove all there are; asks.")
-@click.option("--yes", is_flag=True, help="With --all: do not ask.")
-@click.pass_obj
-def work_remove(
-    invocation: Invocation, ids: tuple[str, ...], everything: bool, yes: bool
-) -> None:
-    """
-    Remove work items; whoever runs them stops.
-    """
-    from . import actions
-
-    if everything == bool(ids):
-        raise click.UsageError("name the items, or --all")
-
-    def confirm(count: int) -> None:
-        if not yes:
-            assert invocation.target is not None
-            where = invocation.target.prefix
-            _confirm(f"Remove all {count} items under {where}?")
-
-    if everything:
-        gone = invocation.do(
-            lambda api, keys: actions.remove_all_work(api, keys, confirm)
-        )
-    else:
-        chosen = _ids(ids)
-        gone = invocation.do(lambda api, keys: actions.remove_work(api, keys, chosen))
-    document = {"removed": list(gone.removed), "missing": list(gone.missing)}
-    invocation.answer(document, _show_counts)
-
-
-def _ids(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    from ..errors import InvalidIdError
-    from .ids import work_ids
-
-    try:
-        return work_ids(patterns)
-    except InvalidIdError as error:
-        raise click.UsageError(str(error)) from error
-
-
-def _show_counts(out: Console, document: Document) -> None:
-    words = {"missing": "not there"}
-    counts = [f"{len(v)} {words.get(k, k)}" for k, v in document.items() if v]
-    out.print(", ".join(counts) or "nothing to do")
 
 
 @voltha_coordctl.command()
@@ -445,6 +215,7 @@ def doctor(invocation: Invocation) -> None:
     """
     import time
 
+    from .._loops import sleep
     from ..clock import boot_time
     from ..settings import Settings
     from . import render
@@ -458,7 +229,7 @@ def doctor(invocation: Invocation) -> None:
             Settings(prefix=keys.prefix),
             now=boot_time,
             wall=time.time,
-            wait=invocation.wait,
+            wait=lambda seconds: sleep(invocation.clock(), seconds),
         ).examine()
 
     findings = invocation.do(action)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ..records import Member
+from ..records import Member, TransferRequest
 from .view import Item, View
 
 Document = dict[str, Any]
@@ -28,7 +28,11 @@ def status(view: View, address: str, version: str) -> Document:
         "prefix": view.keys.prefix,
         "leader_id": view.leader_id,
         "fencing_token": view.fencing_token,
+        "frozen": view.planned.frozen,
+        "freeze_reason": view.planned.freeze_reason or None,
+        "transfer": _transfer(view.transfer),
         "members": members(view)["members"],
+        "intents": dict(sorted(view.planned.node_intents.items())),
         "work": counts(view),
         "errors": {
             item.id: text
@@ -37,6 +41,16 @@ def status(view: View, address: str, version: str) -> Document:
         },
         "consul": {"address": address, "connection": "connected"},
         "version": version,
+    }
+
+
+def _transfer(request: TransferRequest | None) -> Document | None:
+    if request is None:
+        return None
+    return {
+        "target": request.target or None,
+        "fencing_token": request.token,
+        "refused": request.refused,
     }
 
 
@@ -100,7 +114,29 @@ def _state(view: View, member: Member) -> str:
         return "lost"
     if member.leaving:
         return "leaving"
-    return view.node_intents.get(member.id, "online")
+    return view.planned.node_intents.get(member.id, "online")
+
+
+def nodes(view: View, id: str | None = None) -> Document:
+    """
+    Give what operators want of members.
+
+    :param id: of this one alone, also if it is nothing.
+    """
+    rows = {row["id"]: row for row in members(view)["members"]}
+    intents = view.planned.node_intents
+    chosen = sorted(intents) if id is None else [id]
+    return {
+        "nodes": [
+            {
+                "id": name,
+                "intent": intents.get(name),
+                "state": rows[name]["state"] if name in rows else None,
+                "items": len(view.holdings(name)),
+            }
+            for name in chosen
+        ]
+    }
 
 
 def work(view: View) -> Document:

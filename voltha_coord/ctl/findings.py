@@ -12,6 +12,9 @@ from attrs import frozen
 #: So many of a long list are named; the rest is counted.
 MOST_NAMES = 3
 
+#: So many characters of a text from outside are printed.
+MOST_CHARACTERS = 200
+
 
 class Level(Enum):
     """
@@ -80,3 +83,27 @@ def named(names: Collection[str]) -> str:
     first = sorted(names)[:MOST_NAMES]
     more = len(names) - len(first)
     return ", ".join(first) + (f" and {more} more" if more else "")
+
+
+def one_line(text: str) -> str:
+    """
+    Give a text that anyone may have written as it may be printed: what would
+    move the cursor or change colours is a blank.
+    """
+    printable = "".join(c if c.isprintable() else " " for c in text).strip()
+    short = printable[:MOST_CHARACTERS]
+    return short if short == printable else f"{short}…"
+
+
+def frozen_words(reason: str | None) -> str:
+    """
+    Say that planning is frozen, and why.
+    """
+    return f"frozen ({one_line(reason)})" if reason else "frozen"
+
+
+def counted(items: int) -> str:
+    """
+    Say how many items that is.
+    """
+    return "1 item" if items == 1 else f"{items} items"

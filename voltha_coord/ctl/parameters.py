@@ -15,6 +15,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from .findings import MOST_CHARACTERS
+
 
 class Option(click.Option):
     """
@@ -40,11 +42,11 @@ def _checked(value: str = "") -> Iterator[None]:
     """
     Make wrong usage of what cannot be used.
     """
-    from ..errors import ConfigurationError
+    from ..errors import ConfigurationError, InvalidIdError
 
     try:
         yield
-    except ConfigurationError as error:
+    except (ConfigurationError, InvalidIdError) as error:
         raise click.BadParameter(str(error).removeprefix(value)) from error
 
 
@@ -96,6 +98,35 @@ def datacenter(
 
     with _checked():
         return check_name(value)
+
+
+def instance_id(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """
+    Take the instance id of a member.
+    """
+    if value is None:
+        return None
+    from ..keys import check_instance_id
+
+    with _checked("instance id "):
+        return check_instance_id(value)
+
+
+def reason(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """
+    Take a reason, for people: one line.
+    """
+    if value is None:
+        return None
+    if len(value) > MOST_CHARACTERS or not value.isprintable():
+        raise click.BadParameter(
+            f"is to be one line of at most {MOST_CHARACTERS} characters"
+        )
+    return value.strip()
 
 
 def leader(

@@ -73,6 +73,7 @@ def document(leader: str, state: ClusterState, made: Plan) -> Document:
     return {
         "leader": leader,
         "frozen": state.frozen,
+        "freeze_reason": state.freeze_reason or None,
         "operations": [_operation(operation) for operation in made.operations],
         "items_after": dict(sorted(after.items())),
         "errors": dict(made.errors),

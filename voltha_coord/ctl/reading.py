@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from attrs import evolve
+
 from ..consul.model import Entry, Op
 from ..keys import Keys, is_instance_id, is_work_id, shown
 from ..planning.state import ClusterState, Snapshot
@@ -16,6 +18,7 @@ from ..records import (
     RecordError,
     StatusReport,
     TermRecord,
+    TransferRequest,
     WorkItem,
     decode_status,
 )
@@ -61,6 +64,7 @@ class _Reader:
         self._items: dict[str, Item] = {}
         self._chunks: dict[str, dict[int, bytes]] = {}
         self._intents: list[Entry] = []
+        self._transfer: TransferRequest | None = None
         self._strays: dict[str, str] = {}
         self._unreadable: dict[str, str] = {}
 
@@ -73,14 +77,15 @@ class _Reader:
         for member, report in self._reports():
             for work_id, status in report.items.items():
                 self._item(work_id).reports[member] = status
-        intents = self._read_intents()
+        planned = self._planned()
         return View(
             keys=self._keys,
             leader=self._leader,
             term=self._term,
             members=dict(sorted(self._members.items())),
             items=dict(sorted(self._items.items())),
-            node_intents=intents,
+            planned=planned,
+            transfer=self._transfer,
             strays=self._strays,
             unreadable=self._unreadable,
         )
@@ -100,6 +105,8 @@ class _Reader:
             self._assignment(entry)
         elif entry.key.startswith(keys.statuses):
             self._chunk(entry)
+        elif entry.key == keys.transfer:
+            self._record(entry, self._transfer_request)
         elif entry.key.startswith(keys.intent):
             self._intents.append(entry)
         else:
@@ -113,6 +120,9 @@ class _Reader:
 
     def _term_record(self, entry: Entry) -> None:
         self._term = TermRecord.from_entry(entry)
+
+    def _transfer_request(self, entry: Entry) -> None:
+        self._transfer = TransferRequest.from_entry(entry)
 
     def _member(self, entry: Entry) -> None:
         try:
@@ -152,12 +162,13 @@ class _Reader:
                 if report is not None:
                     yield member, report
 
-    def _read_intents(self) -> dict[str, str]:
+    def _planned(self) -> ClusterState:
         # As the leader reads them: what it ignores has no effect to be shown.
         state = ClusterState.from_snapshot(Snapshot(self._keys, intent=self._intents))
         self._strays.update(dict.fromkeys(state.stray, "not the key of an intent"))
         self._unreadable.update(state.problems)
-        return dict(state.node_intents)
+        live = {id: member for id, member in self._members.items() if member.live}
+        return evolve(state, members=live)
 
     def _of_item(self, entry: Entry) -> None:
         keys = self._keys

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,10 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from .documents import Document
+from .findings import frozen_words, one_line
 from .plan import summary
 
 #: Columns of output that nobody looks at in a terminal: nothing is cut there.
 PLAIN_WIDTH = 4000
+
+#: So many rows of what is only a part of an answer are shown.
+MOST_ROWS = 10
 
 #: How a state looks; others have no colour.
 _STYLES = {
@@ -26,6 +30,7 @@ _STYLES = {
     "running": "green",
     "leaving": "yellow",
     "maintenance": "yellow",
+    "no-lead": "dim",
     "leave": "yellow",
     "lost": "red",
     "failed": "red",
@@ -90,6 +95,7 @@ def show_status(out: Console, document: Document) -> None:
         "cluster": f"{document['prefix']} on {document['consul']['address']}",
         "leader": leader or "none",
         "fencing token": document["fencing_token"],
+        **_wanted(document),
         "members": len([m for m in document["members"] if m["state"] != "lost"]),
         "work": ", ".join(f"{count} {name}" for name, count in work.items()),
         "errors": len(document["errors"]),
@@ -101,11 +107,32 @@ def show_status(out: Console, document: Document) -> None:
     if document["errors"]:
         out.print()
         errors = table("id", "error", wide="error")
-        for work_id, text in list(document["errors"].items())[:10]:
+        for work_id, text in list(document["errors"].items())[:MOST_ROWS]:
             errors.add_row(work_id, Text(text, style="red"))
         out.print(errors)
-        if len(document["errors"]) > 10:
-            out.print(f"… and {len(document['errors']) - 10} more: assignments --wrong")
+        more = len(document["errors"]) - MOST_ROWS
+        if more > 0:
+            out.print(f"… and {more} more: assignments --wrong")
+
+
+def _wanted(document: Document) -> dict[str, str]:
+    """
+    Say what operators want, but for what the members' states show.
+    """
+    facts = {}
+    if document["frozen"]:
+        facts["planning"] = frozen_words(document["freeze_reason"])
+    request = document["transfer"]
+    if request is not None:
+        target = one_line(request["target"] or "any other")
+        refused = request["refused"]
+        told = "asked for" if refused is None else f"refused: {one_line(refused)}"
+        facts["hand-over"] = f"to {target}, {told}"
+    there = {member["id"] for member in document["members"]}
+    away = [f"{id} ({w})" for id, w in document["intents"].items() if id not in there]
+    if away:
+        facts["not there"] = ", ".join(away)
+    return facts
 
 
 def _facts(out: Console, facts: Mapping[str, object]) -> None:
@@ -114,34 +141,63 @@ def _facts(out: Console, facts: Mapping[str, object]) -> None:
         out.print(Text(f"{name:{width}}  ", style="dim") + styled(value))
 
 
+def points(out: Console, lines: Iterable[str]) -> None:
+    """
+    Show some lines, one under the other, each marked as one.
+    """
+    made = Table.grid(padding=(0, 1, 0, 0))
+    for line in lines:
+        made.add_row("-", line)
+    if made.row_count:
+        out.print(made)
+
+
 def show_members(out: Console, document: Document) -> None:
     """
-    Show ``members``.
+    Show ``members``; where there is not room for all columns, without the last.
     """
     rows = document["members"]
     if not rows:
         out.print("no members")
         return
-    made = table(
-        "id", "role", "state", "items", "running", "liveness", "weight", "address",
-        right=("items", "running", "weight"),
-        wide="address",
-    )  # fmt: skip
+    boundless = out.options.update_width(PLAIN_WIDTH)
+    for count in range(len(_MEMBER_COLUMNS), _COLUMNS_NEEDED - 1, -1):
+        made = _members(_MEMBER_COLUMNS[:count], rows)
+        if out.measure(made, options=boundless).maximum <= out.width:
+            break
+    out.print(made)
+
+
+#: The columns of ``members``, the dispensable ones last.
+_MEMBER_COLUMNS: tuple[str, ...] = (
+    *("id", "role", "state", "items", "running", "address", "liveness", "weight"),
+)
+_COLUMNS_NEEDED = 3
+
+
+def _members(columns: Sequence[str], rows: Sequence[Document]) -> Table:
+    made = table(*columns, right=("items", "running", "weight"))
     for row in rows:
         address = row["host_address"] or "-"
         if row["rest_port"]:
             address += f":{row['rest_port']}"
-        made.add_row(
-            row["id"],
-            styled(row["role"]),
+        cells = (
+            Text(row["id"]),
+            styled(_role(row)),
             styled(row["state"]),
-            str(row["items"]),
-            str(row["running"]),
-            "original" if row["foreign"] else row["liveness"],
-            f"{row['weight']:g}",
-            address,
+            Text(str(row["items"])),
+            Text(str(row["running"])),
+            Text(address),
+            Text("original" if row["foreign"] else row["liveness"]),
+            Text(f"{row['weight']:g}"),
         )
-    out.print(made)
+        made.add_row(*cells[: len(columns)])
+    return made
+
+
+def _role(row: Document) -> str | None:
+    role: str | None = row["role"]
+    return "no-lead" if role == "follower" and not row["can_lead"] else role
 
 
 def show_work(out: Console, document: Document) -> None:
@@ -202,7 +258,8 @@ def show_plan(out: Console, document: Document) -> None:
             "plan --leader NAME plans as another"
         )
     if document["frozen"]:
-        out.print(Text("frozen: a leader plans nothing at the moment", style="yellow"))
+        words = frozen_words(document["freeze_reason"])
+        out.print(Text(f"{words}: a leader plans nothing now", style="yellow"))
 
 
 def show_findings(out: Console, document: Document) -> None:

@@ -4,14 +4,21 @@ Runs one action against Consul on a reactor of its own, and ends.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 import structlog
 from attrs import evolve, frozen
-from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
+from twisted.internet.defer import (
+    CancelledError,
+    Deferred,
+    inlineCallbacks,
+    maybeDeferred,
+)
 from twisted.python.failure import Failure
 
+from .._loops import bounded
 from .._types import Steps
 from ..consul.address import ConnectionSettings, from_environment
 from ..consul.api import ConsulApi
@@ -21,6 +28,9 @@ from ..keys import Keys
 
 #: What a command does: with the verbs and the keys, give a Deferred.
 Action: TypeAlias = Callable[[ConsulApi, Keys], Deferred[Any]]
+
+#: How long an interrupted action may put things in order, in seconds.
+TIDY_SECONDS = 2.0
 
 
 @frozen(kw_only=True)
@@ -56,6 +66,9 @@ def run(target: Target, action: Action) -> Any:
     """
     Do it, and give what it gives.
 
+    A signal cancels it; what it puts in order then is waited for, but for no
+    longer than :data:`TIDY_SECONDS`, and not if another signal comes.
+
     :raises CoordinationError: when it cannot be done.
     :raises KeyboardInterrupt: when it is interrupted.
     """
@@ -68,18 +81,30 @@ def run(target: Target, action: Action) -> Any:
         session_timeout=target.timeout,
     )
     outcome: list[Any] = []
+    stopping: list[bool] = []
 
     def begin() -> None:
-        done = maybeDeferred(_reached, api, Keys(target.prefix), action, target)
-        done.addBoth(outcome.append)
-        done.addCallback(lambda _: api.requester.close())
-        done.addBoth(lambda _: reactor.stop())
+        doing = maybeDeferred(_reached, api, Keys(target.prefix), action, target)
+        reactor.addSystemEventTrigger("before", "shutdown", interrupt, doing)
+        doing.addBoth(outcome.append)
+        doing.addCallback(lambda _: api.requester.close())
+        doing.addBoth(lambda _: None if stopping else reactor.stop())
+
+    def interrupt(doing: Deferred[Any]) -> Deferred[Any]:
+        stopping.append(True)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        doing.cancel()
+        # What is not in order by then stays so; nobody is left to be told more.
+        return bounded(reactor, TIDY_SECONDS, lambda: doing).addErrback(lambda _: None)
 
     reactor.callWhenRunning(begin)
     reactor.run()
     if not outcome:
         raise KeyboardInterrupt
     if isinstance(outcome[0], Failure):
+        if outcome[0].check(CancelledError):
+            raise KeyboardInterrupt
         outcome[0].raiseException()
     return outcome[0]
 

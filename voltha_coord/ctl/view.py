@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 
 from ..consul.model import Entry
 from ..keys import Keys
+from ..planning.state import ClusterState
 from ..records import (
     PREPARE,
     START,
@@ -19,12 +20,16 @@ from ..records import (
     Member,
     OwnerRecord,
     TermRecord,
+    TransferRequest,
     WorkItem,
     WorkStatus,
 )
 
 #: What a running item's owner reports of it.
 RUNNING = "running"
+
+#: What a member reports of an item that may be running on it.
+AT_WORK = ("starting", RUNNING, "stopping")
 
 
 @define
@@ -80,7 +85,9 @@ class View:
     :ivar term: the term record, ``None`` when it is missing or unreadable.
     :ivar members: by id, dead entries included.
     :ivar items: by work id.
-    :ivar node_intents: what operators want of members, by id.
+    :ivar planned: the live members and what operators want, as a planner sees
+        them.
+    :ivar transfer: what operators want of the leader, ``None`` for nothing.
     :ivar strays: keys nobody will ever use, and why.
     :ivar unreadable: keys whose value is not what belongs there, and why.
     """
@@ -90,7 +97,8 @@ class View:
     term: TermRecord | None = None
     members: Mapping[str, Member] = field(factory=dict)
     items: Mapping[str, Item] = field(factory=dict)
-    node_intents: Mapping[str, str] = field(factory=dict)
+    planned: ClusterState = field(factory=ClusterState)
+    transfer: TransferRequest | None = None
     strays: Mapping[str, str] = field(factory=dict)
     unreadable: Mapping[str, str] = field(factory=dict)
 
@@ -113,11 +121,18 @@ class View:
         return self.term.token if self.term.session == self.leader.session else None
 
     @property
-    def live(self) -> dict[str, Member]:
+    def leading(self) -> Member | None:
+        """
+        The member that leads, as far as it is one.
+        """
+        return self.members.get(self.leader_id or "")
+
+    @property
+    def live(self) -> Mapping[str, Member]:
         """
         The members whose session lives.
         """
-        return {id: member for id, member in self.members.items() if member.live}
+        return self.planned.members
 
     def answers(self, owner: OwnerRecord) -> bool:
         """
@@ -134,6 +149,24 @@ class View:
             return False
         report = item.reports.get(item.owner.owner)
         return report is not None and report.state == RUNNING
+
+    def holdings(self, member: str) -> dict[str, str]:
+        """
+        Give the items that are with a member, and in which way.
+        """
+        found = {}
+        for item in self.items.values():
+            ways = []
+            if any(assignment.member == member for assignment in item.assignments):
+                ways.append("assigned")
+            if item.owner is not None and item.owner.owner == member:
+                ways.append("owned")
+            report = item.reports.get(member)
+            if report is not None and report.state in AT_WORK:
+                ways.append(report.state)
+            if ways:
+                found[item.id] = ", ".join(ways)
+        return found
 
     def trouble(self, item: Item) -> str:
         """

@@ -105,7 +105,7 @@ def standstill(state: ClusterState) -> Plan | None:
                 holders, key=lambda m: (m not in state.members, m != owner, m)
             )
     homeless = sorted(w for w in state.work if after.get(w) not in state.members)
-    errors = dict.fromkeys(homeless, no_receiver(state))
+    errors = dict.fromkeys(homeless, f"no member can take work: {why_nobody(state)}")
     return Plan(current.operations(after), after, errors)
 
 
@@ -132,10 +132,12 @@ def kept(state: ClusterState, current: Current) -> dict[str, str]:
     return found
 
 
-def no_receiver(state: ClusterState) -> str:
+def why_nobody(state: ClusterState) -> str:
     """
     Say why no member may be given work, in words that change only with the
     reasons: what is under ``errors/`` is not to be written again and again.
+
+    :param state: one with members, and without receivers.
     """
     refusals = {state.refusal(name) for name in state.members}
-    return f"no member can take work: all are {' or '.join(sorted(refusals))}"
+    return f"all are {' or '.join(sorted(refusals))}"
