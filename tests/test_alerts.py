@@ -27,7 +27,9 @@ from voltha_coord.planning.operations import Assign, Move, Operation, Plan
 from voltha_coord.planning.state import ClusterState
 from voltha_coord.settings import Settings
 from voltha_coord.testing import EmbeddedCluster
-from voltha_coord.web.metrics import METRICS, PREFIX, MemberCollector
+from voltha_coord.web.exposing import MemberCollector
+from voltha_coord.web.families import PREFIX
+from voltha_coord.web.metrics import METRICS
 
 from .support.embedded import ClusterTestCase
 from .support.promql import Expression, Labels, Samples, parse, seconds
@@ -452,7 +454,7 @@ class ConsulTests(AlertTestCase):
 
     def test_interrupted(self) -> None:
         """
-        Work that stops again and again is noticed, and so is its cause.
+        A lease that is lost again and again is noticed.
         """
         a, _ = self.add("a", "b")
         self.watch(MINUTE)
@@ -463,8 +465,8 @@ class ConsulTests(AlertTestCase):
             self.cluster.network(a).heal()
             fired |= self.watch(MINUTE)
 
-        self.assertIn("VolthaCoordWorkInterrupted", fired)
-        self.assertEqual(self.whose("VolthaCoordWorkInterrupted"), {"a"})
+        self.assertIn("VolthaCoordLeaseLost", fired)
+        self.assertEqual(self.whose("VolthaCoordLeaseLost"), {"a"})
 
     def test_slow(self) -> None:
         """
@@ -556,6 +558,21 @@ class WorkTests(AlertTestCase):
         )
         self.assertEqual(self.whose("VolthaCoordItemsStopping"), {"a"})
         self.assertEqual(self.whose("VolthaCoordItemsNotTaken"), {"b"})
+
+    def test_stuck(self) -> None:
+        """
+        Items that have not stopped at the end of the lease are noticed at once.
+        """
+        runner = StringRunner()
+        runner.stops["w1"] = Deferred()
+        self.add("a", "b", runner=runner)
+        self.cluster.put_work("w1", "w2")
+        self.watch(MINUTE)
+        for member in self.cluster.awake:
+            self.cluster.network(member).partition()
+
+        self.assertIn("VolthaCoordWorkStuck", self.watch(2 * INTERVAL))
+        self.assertEqual(len(self.whose("VolthaCoordWorkStuck")), 1)
 
     def test_restless(self) -> None:
         """

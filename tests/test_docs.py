@@ -14,6 +14,12 @@ from types import ModuleType
 from twisted.trial.unittest import SynchronousTestCase
 
 import voltha_coord
+from voltha_coord.consul.transport import Lane
+from voltha_coord.election import REASONS
+from voltha_coord.item import STATES
+from voltha_coord.liveness import CheckEnd
+from voltha_coord.session import RENEWAL_REFUSED
+from voltha_coord.tally import OTHER, OUTCOMES, PassTally
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(voltha_coord.__file__).parent
@@ -72,7 +78,65 @@ class DocumentationTests(SynchronousTestCase):
         """
         page = (ROOT / "docs" / "settings.md").read_text()
 
-        self.assertEqual(script("settings-table").within(page), page)
+        fresh = script("settings-table").within(page)
+        self.assertEqual(fresh, page, "run tools/settings-table --write")
+
+    def test_metrics(self) -> None:
+        """
+        The table of metrics is the one that is told.
+        """
+        page = (ROOT / "docs" / "metrics.md").read_text()
+
+        fresh = script("metrics-table").within(page)
+        self.assertEqual(fresh, page, "run tools/metrics-table --write")
+
+    def test_words_of_labels(self) -> None:
+        """
+        Every word that a metric's label may have from the beginning is
+        explained.
+        """
+        words = {*OUTCOMES, *REASONS, *STATES, *(lane.value for lane in Lane), OTHER}
+        words |= {RENEWAL_REFUSED, *(end.value for end in CheckEnd)}
+        words |= {*PassTally().outcomes.counts, *PassTally().operations}
+        source = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+        words |= set(re.findall(r'tally\.watch\("([^"]+)"\)', source))
+        page = (ROOT / "docs" / "metrics.md").read_text()
+        explained = set(re.findall(r"`([a-z0-9-]+)`", page))
+
+        self.assertEqual(sorted(words - explained), [])
+
+    def test_state_machines(self) -> None:
+        """
+        The machines that are shown are those of the code.
+        """
+        page = (ROOT / "docs" / "state-machines.md").read_text()
+
+        fresh = script("state-machines").within(page)
+        self.assertEqual(fresh, page, "run tools/state-machines --write")
+
+    def test_drawings(self) -> None:
+        """
+        What is drawn is shown as it is drawn.
+        """
+        page = (ROOT / "docs" / "state-machines.md").read_text()
+        prose = re.sub(r"^```.*?^```$", "", page, flags=re.M | re.S)
+
+        self.assertNotIn("──", prose)
+        self.assertIn("\nresting   a token is there  -> reading", page)
+
+    def test_every_machine_is_shown(self) -> None:
+        """
+        No module that has a machine, or draws one, is left out.
+        """
+        drawn = re.compile("──▶|TypeMachineBuilder\\(|^# Note .The states", re.M)
+        drawing = {
+            str(path.relative_to(PACKAGE).with_suffix(""))
+            for path in PACKAGE.rglob("*.py")
+            if drawn.search(path.read_text())
+        }
+        shown = {m for _, modules in script("state-machines").SECTIONS for m in modules}
+
+        self.assertEqual(sorted(drawing - shown), [])
 
     def test_events(self) -> None:
         """

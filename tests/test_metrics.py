@@ -17,14 +17,9 @@ from twisted.internet.defer import Deferred
 from voltha_coord import role
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.tally import MOST_REASONS
-from voltha_coord.web.metrics import (
-    METRICS,
-    PREFIX,
-    ROLES,
-    MemberCollector,
-    exposition,
-    service_registry,
-)
+from voltha_coord.web.exposing import MemberCollector, exposition, service_registry
+from voltha_coord.web.families import PREFIX
+from voltha_coord.web.metrics import METRICS, ROLES
 
 from .support.embedded import ClusterTestCase
 from .support.working import StringRunner

@@ -134,9 +134,11 @@ class OverdueTests(RunningCase):
         self.run_("w1")
         self.clock.pump([0.1] * int(10 * self.left() + 20))
         stopping.callback(None)
+        stuck = self.overdue.stuck
         self.overdue.item_stopped()
         self.clock.advance(0.0)
 
+        self.assertEqual((stuck, self.overdue.stuck), ({"w1"}, set()))
         self.assertEqual(len(self.events("work-stuck-no-more")), 1)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 

@@ -251,6 +251,8 @@ class StartingTests(RunningCase):
 
         self.assertEqual((item.state, item.shown_state), (STARTING, FAILED))
         self.assertEqual(item.since, 1000.0)
+        states = self.items.states
+        self.assertEqual((states[STARTING], states[FAILED]), (0, 1))
 
 
 class OrderTests(RunningCase):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .records import WorkItem as WorkItem
     from .service import CoordinatorService as CoordinatorService
     from .settings import Settings as Settings
+    from .web.exposing import MemberCollector as MemberCollector
     from .worker import Worker as Worker
 
 _HOMES = {
@@ -57,6 +58,7 @@ _HOMES = {
     "LeaderChanged": "events",
     "LeaseView": "coordinator",
     "Member": "records",
+    "MemberCollector": "web.exposing",
     "MembersChanged": "events",
     "NotLeading": "errors",
     "RoleChanged": "events",
@@ -84,6 +86,7 @@ __all__ = [  # noqa: RUF022 - in the order in which they are met
     "Connection",
     "ConnectionChanged",
     "WorkStuck",
+    "MemberCollector",
     "CoordinationError",
     "ConfigurationError",
     "InvalidIdError",

@@ -66,6 +66,13 @@ class Overdue:
         self._timer = Timer(reactor, self.look)
         self._told: frozenset[str] = frozenset()
 
+    @property
+    def stuck(self) -> frozenset[str]:
+        """
+        The ids of the items that are stuck.
+        """
+        return self._told
+
     def look(self) -> None:
         """
         Do what is due, and come back when something will be.

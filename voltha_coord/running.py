@@ -130,9 +130,9 @@ class RunningItems:
     @property
     def states(self) -> dict[str, int]:
         """
-        How many items are in each state.
+        How many items are in each state, as reports call it.
         """
-        counts = Counter(item.state for item in self.items.values())
+        counts = Counter(item.shown_state for item in self.items.values())
         return {state: counts[state] for state in STATES}
 
     # What is to become of an item.

@@ -242,6 +242,14 @@ class Worker:
         return self._running.states
 
     @property
+    def stuck(self) -> frozenset[str]:
+        """
+        The ids of the items that have not stopped although they may run here no
+        longer.
+        """
+        return self._overdue.stuck
+
+    @property
     def errors(self) -> dict[str, str]:
         """
         What is the matter with items that are here, by work id.

@@ -33,7 +33,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from .._types import Steps
 from ..events import Connection
-from .metrics import exposition
+from .exposing import exposition
 
 log = structlog.get_logger(__name__)
 

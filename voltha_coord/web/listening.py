@@ -11,8 +11,8 @@ from twisted.internet.interfaces import IListeningPort
 from twisted.web.http import Request
 from twisted.web.server import Site
 
+from .exposing import service_registry
 from .face import Face
-from .metrics import service_registry
 
 if TYPE_CHECKING:
     from ..coordinator import Coordinator
