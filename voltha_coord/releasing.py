@@ -27,6 +27,7 @@ class Releasing:
     :ivar waiting: what is to be released, or is being released, by work id.
 
     :param retries: its clock waits out the back-offs.
+    :param contact: whether there is a lease, and Consul to be asked.
     :param released: called when something has been released.
     :param left_alone: called when a record was not as we left it.
     """
@@ -36,25 +37,32 @@ class Releasing:
         retries: IReactorTime,
         ownership: Ownership,
         *,
+        contact: Callable[[], bool],
         released: Callable[[], None],
         left_alone: Callable[[], None],
         random: Callable[[], float],
         log: Any,
     ) -> None:
         self._ownership = ownership
+        self._contact = contact
         self._released = released
         self._left_alone = left_alone
         self._backoff = Backoff(random)
         self._log = log
         self._tasks = Tasks(log)
         self._wake = Wake(retries)
+        self._running: Deferred[Any] | None = None
         self.waiting: dict[str, Release] = {}
 
     def start(self) -> None:
         """
-        Begin to release what is added.
+        Begin to release what is added.  Begun once more, it waits for no answer
+        any more: releasing the same again does no harm.
         """
-        self._tasks.spawn("release-work", self._run)
+        if self._running is not None:
+            self._running.cancel()
+        self._running = self._tasks.spawn("release-work", self._run)
+        self._wake.set()
 
     def add(self, releases: Mapping[str, Release]) -> None:
         """
@@ -96,6 +104,8 @@ class Releasing:
         while True:
             yield self._wake.wait(pause)
             pause = None
+            if not self._contact():
+                continue
             try:
                 yield self._release()
                 self._backoff.clear()

@@ -316,10 +316,10 @@ class RunningItems:
         """
         Stop an item.  Once it has stopped it is not in :attr:`items` any more.
 
-        :param release: whether it is to be given up then; asked for twice,
-            only if both times.
+        :param release: whether it is to be given up then, if we own it; asked
+            for twice, only if both times.
         """
-        item.release = item.release and release
+        item.release = item.release and release and item.index > 0
         if item.state == STOPPING:
             return
         item.error = ""

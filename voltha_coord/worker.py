@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from zope.interface import implementer
 
-from ._loops import Tasks, Wake
+from ._loops import Tasks, Timer, Wake
 from ._types import Steps
 from .assigned import Assigned, Assignments
 from .awaited import CLAIM_PAUSE, Awaited
@@ -97,6 +97,9 @@ class Worker:
         self._draining = self._halting = False
         self._watched_under: str | None = None
         self._said_of: Lease | None = None
+        self._begun_under: Lease | None = None
+        self._loop: Deferred[Any] | None = None
+        self._anew = Timer(coordinator.steady, self._begin_anew)
         self._wire(TrackRunner() if runner is None else complete(runner))
 
     def _wire(self, runner: IRunner) -> None:
@@ -151,6 +154,7 @@ class Worker:
         self._releasing = Releasing(
             coordinator.retry_timers,
             ownership,
+            contact=self._contact,
             released=self._wake.set,
             left_alone=self._doubt,
             **chance,
@@ -242,6 +246,14 @@ class Worker:
         return self._running.states
 
     @property
+    def unstopped(self) -> tuple[str, ...]:
+        """
+        The ids of the items that may be running here, whether they may or not.
+        """
+        items = self._running.items
+        return tuple(work for work, item in items.items() if item.runs)
+
+    @property
     def stuck(self) -> frozenset[str]:
         """
         The ids of the items that have not stopped although they may run here no
@@ -262,9 +274,9 @@ class Worker:
         """
         self._assignments.start()
         self._descriptions.start()
-        self._releasing.start()
         self._reports.start()
-        self._tasks.spawn("worker", self._run)
+        self._begun_under = self._session.lease
+        self._begin_anew()
 
     def lease_changed(self) -> None:
         """
@@ -274,8 +286,26 @@ class Worker:
         self._extras.look()
         self._overdue.look()
         self._say_what_goes_on()
+        lease = self._session.lease
+        new = lease is not self._begun_under and not self._halting
+        if new and self._contact():
+            self._begun_under = lease
+            # In a turn of its own: who tells us may be called by the loop.
+            self._anew.set(0.0)
         self._wake.set()
         self._reports.wake()
+
+    def _begin_anew(self) -> None:
+        """
+        Begin both loops, again if they run: what they asked before the lease
+        that has begun may never be answered, and stock is to be taken anyway.
+        """
+        self._releasing.start()
+        if self._loop is not None:
+            self._stock.doubt()
+            self._loop.cancel()
+        self._loop = self._tasks.spawn("worker", self._run)
+        self._wake.set()
 
     def emergency_changed(self) -> None:
         """
@@ -326,6 +356,7 @@ class Worker:
             taking-over rule.
         """
         self._halting = True
+        self._anew.cancel()
         yield self._assignments.stop()
         yield self._descriptions.stop()
         yield self._awaited.stop()
@@ -354,18 +385,18 @@ class Worker:
 
     # What may be done now.
 
+    def _contact(self) -> bool:
+        lease = self._session.lease
+        return lease is not None and lease.active
+
     def _permitted(self) -> Lease | None:
         """
         Give the lease under which work may begin now, if there is one.
         """
         lease = self._session.lease
-        if lease is None or not lease.active:
+        if lease is None or not self._contact() or not self._coordinator.is_member:
             return None
-        if not self._coordinator.is_member:
-            return None
-        if lease.remaining <= self._settings.grace:
-            return None
-        return lease
+        return lease if lease.remaining > self._settings.grace else None
 
     def _may_begin(self, item: Item) -> bool:
         if is_extra(item):
@@ -374,9 +405,8 @@ class Worker:
         return lease is not None and (item.phase == PREPARE or item.lease is lease)
 
     def _wanted_extras(self) -> Mapping[str, bytes]:
-        emergency, lease = self._coordinator.emergency, self._session.lease
-        contact = lease is not None and lease.active
-        if contact or self._halting or not emergency.active:
+        emergency = self._coordinator.emergency
+        if self._contact() or self._halting or not emergency.active:
             return {}
         return emergency.extra
 
@@ -393,7 +423,7 @@ class Worker:
 
     def _item_stopped(self, item: Item) -> None:
         self._overdue.item_stopped()
-        if item.release and item.index:
+        if item.release:
             served = item.report_index if item.report is None else 0
             self._releasing.add({item.id: Release(item.index, item.handover, served)})
         elif item.lease is not None:
@@ -408,6 +438,8 @@ class Worker:
             if new is not None and (old is None or old.created != new.created):
                 # It was somebody else's meanwhile, or the leader reminds us.
                 self._stock.doubt()
+        # Whatever the loop waits for: others wait for what is to stop.
+        self._heed(current)
         self._awaited.hurry()
         self._wake.set()
 

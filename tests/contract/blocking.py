@@ -129,6 +129,38 @@ class BlockingContract(ContractBase):
             self.assertIn(self.key(name), answer.json)
 
     @inlineCallbacks
+    def test_one_name_for_all(self) -> Steps[None]:
+        """
+        4.4: a watch of names that is cut off at a separator is woken by every
+        change of what lies beyond it, deletions included, and answers one name;
+        what lies elsewhere does not wake it.
+        """
+        for name in ("w/1", "w/2", "w/3", "v/1"):
+            yield self.calls.put(self.key(name), b"1")
+        changes: tuple[tuple[Callable[[], Deferred[Any]], list[str]], ...] = (
+            (lambda: self.calls.put(self.key("w/2"), b"2"), ["w/"]),
+            (lambda: self.calls.put(self.key("w/4"), b"1"), ["w/"]),
+            (lambda: self.calls.delete(self.key("w/1")), ["w/"]),
+            (lambda: self.calls.delete(self.key("w/"), recurse=True), []),
+            (lambda: self.calls.put(self.key("w/5"), b"1"), ["w/"]),
+        )
+        for change, left in changes:
+            first = yield self.calls.get(self.key("w"), keys=True, separator="/")
+            watch = self.calls.get(
+                self.key("w"), keys=True, separator="/", index=first.index, wait="10s"
+            )
+            yield self.backend.wait(0.05)
+            yield self.calls.put(self.key("v/1"), str(first.index).encode())
+            yield self.backend.wait(0.05)
+            self.assertFalse(watch.called)
+            yield change()
+            answer: Answer = yield self.backend.until(watch, 2.0)
+
+            self.assertGreater(answer.index, first.index)
+            names = answer.json if answer.status == 200 else []
+            self.assertEqual(names, [self.key(name) for name in left])
+
+    @inlineCallbacks
     def test_unchanged_write_wakes_nobody(self) -> Steps[None]:
         """
         4.1: a write that changes nothing wakes nobody.

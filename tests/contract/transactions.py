@@ -112,6 +112,54 @@ class TransactionContract(ContractBase):
         self.assertEqual([value_of(e) for e in tree], [b"new"])
 
     @inlineCallbacks
+    def test_written_and_read_at_once(self) -> Steps[None]:
+        """
+        4.3: what a transaction writes and what it reads comes in one answer; a
+        tree may be empty, and holds all that begins with its name.
+        """
+        for name in ("r/1", "r/12", "w/1"):
+            yield self.calls.put(self.key(name), name.encode())
+        answer = yield self.calls.txn(
+            op("cas", self.key("o/1"), b"x", index=0),
+            op("get", self.key("w/1")),
+            op("get-tree", self.key("r/1")),
+            op("get-tree", self.key("r/2")),
+        )
+        refused = yield self.calls.txn(
+            op("cas", self.key("o/2"), b"x", index=0), op("get", self.key("w/2"))
+        )
+
+        self.assertEqual(
+            [(e["Key"], value_of(e)) for e in _entries(answer)],
+            [
+                (self.key("o/1"), b""),
+                (self.key("w/1"), b"w/1"),
+                (self.key("r/1"), b"r/1"),
+                (self.key("r/12"), b"r/12"),
+            ],
+        )
+        self.assertEqual([position for position, _ in _errors(refused)], [1])
+
+    @inlineCallbacks
+    def test_all_that_is_wrong(self) -> Steps[None]:
+        """
+        4.3: of a transaction of checks alone each one that fails is named, and
+        no other.
+        """
+        yield self.calls.put(self.key("a"), b"1")
+        yield self.calls.put(self.key("b"), b"1")
+        index = (yield self.calls.get(self.key("b"))).entry["ModifyIndex"]
+        answer = yield self.calls.txn(
+            op("check-not-exists", self.key("a")),
+            op("check-not-exists", self.key("c")),
+            op("check-index", self.key("a"), index=1),
+            op("check-index", self.key("b"), index=index),
+            op("check-index", self.key("c"), index=1),
+        )
+
+        self.assertEqual([position for position, _ in _errors(answer)], [0, 2, 4])
+
+    @inlineCallbacks
     def test_read_only_consistent(self) -> Steps[None]:
         """
         4.3: a transaction of reads alone may be consistent or stale, and takes
