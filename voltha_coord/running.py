@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from attrs import frozen
@@ -121,10 +121,12 @@ class RunningItems:
         """
         The ids of the items that run now, and may.
         """
+        # Thousands of items run under one lease, or two.
+        holds = cache(self._rights.hold)
         return {
             work
             for work, item in self.items.items()
-            if item.runs and self._rights.hold(item.lease)
+            if item.runs and holds(item.lease)
         }
 
     @property
