@@ -313,7 +313,10 @@ class ClusterTests(SynchronousTestCase):
         once an item has no member.
         """
         away = [member("a"), Entry(KEYS.node_intent("a"), b"maintenance")]
-        calm = self.wanted(*away, *running("a", "x"))["no member can take work"]
+        stopped = work("s", b'{"order":"stop"}')
+        calm = self.wanted(*away, *running("a", "x"), stopped)[
+            "no member can take work"
+        ]
         wrong = self.wanted(*away, work("y"))["no member can take work"]
         lost = self.wanted(*away, *running("b", "x"))["no member can take work"]
 

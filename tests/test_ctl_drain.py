@@ -157,6 +157,8 @@ class PreparedTests(CommandTestCase):
         self.assertNotIn("w10", shown)
         self.assertIn("… and 2 more: assignments --member m2\n", shown)
         self.assertIn("given no work until: voltha-coordctl node m2 online", shown)
+        again = self.call("--json", "drain", "m2", "--timeout", "1")
+        self.assertEqual(json.loads(again.stdout)["moved"], {})
 
     def test_quiet(self) -> None:
         """
@@ -164,7 +166,8 @@ class PreparedTests(CommandTestCase):
         begun before: it is watched for a while.
         """
         self.moves("x", "y")()
-        self.at(QUIET_SECONDS / 2, lambda: self.put(*running("m2", "z")))
+        late = QUIET_SECONDS - LOOK_SECONDS / 2
+        self.at(late, lambda: self.put(*running("m2", "z")))
         self.at(3.0, lambda: self.remove(KEYS.assignment("m2", "z")))
         self.at(3.1, lambda: self.put(owned("m1", "z"), *reports("m2")))
 
@@ -214,13 +217,15 @@ class PreparedTests(CommandTestCase):
 
     def test_unknown(self) -> None:
         """
-        A member that nothing is known of is refused, unless it is forced.
+        A member that nothing is known of is refused, unless it is forced; of
+        one that is wanted away already that is known.
         """
         self.assertIn("no member m9", self.refused("drain", "m9"))
         self.assertEqual(self.values(KEYS.intent), {})
 
         self.assertTrue(self.document("drain", "m9", "--force")["drained"])
         self.assertEqual(self.values(KEYS.node_intent("m9")), {"": b"leave"})
+        self.assertTrue(self.document("drain", "m9")["drained"])
 
     def test_cannot_end(self) -> None:
         """
@@ -288,6 +293,7 @@ class PreparedTests(CommandTestCase):
         self.assertEqual(result.exit_code, 1)
         self.assertIn("may not read", document["error"])
         self.assertEqual(list(document["left"]), ["x", "y"])
+        self.assertEqual(document["moved"], {})
         self.assertLess(document["seconds"], 3.0)
 
 
@@ -339,6 +345,7 @@ class InterruptedTests(CommandTestCase):
         result = self.call("drain", "m2")
 
         self.assertEqual((result.exit_code, result.stdout), (1, ""))
+        self.assertEqual(result.stderr, "Aborted!\n")
         self.assertEqual(self.values(KEYS.intent), {})
 
 

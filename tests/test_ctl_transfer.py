@@ -332,6 +332,38 @@ class PendingTests(TransferTestCase):
         if entry is not None and entry.value != getattr(self, "passed_over", b""):
             super().passed()
 
+    def test_answer_to_another(self) -> None:
+        """
+        What is answered to somebody else is no answer to us, and stays.
+        """
+        other = TransferRequest("m3", 4711, "other", "no").encode()
+        self.leader = lambda entry, request: self.put(Entry(KEYS.transfer, other))
+
+        self.assertEqual(
+            self.refused("transfer", "m2", "--timeout", "1"),
+            "the request is gone, but m1 still leads after 1 s",
+        )
+        entry = self.request()
+        assert entry is not None
+        self.assertEqual(entry.value, other)
+
+    def test_race_in_the_end(self) -> None:
+        """
+        A request is taken back by its index: what comes in its place just then
+        stays.
+        """
+        other = TransferRequest("m3", 4711, "other").encode()
+
+        def ask_first(request: Request) -> None:
+            if request.method == "DELETE":
+                self.put(Entry(KEYS.transfer, other))
+
+        self.consul.transport.sending = ask_first
+        self.refused("transfer", "m2", "--timeout", "1")
+        entry = self.request()
+        assert entry is not None
+        self.assertEqual(entry.value, other)
+
     def test_race(self) -> None:
         """
         Of two that ask at one moment one is refused, and the other's request
@@ -393,7 +425,7 @@ class InterruptedTests(TransferTestCase):
         before = self.clock.seconds()
         result = self.call("transfer", "m2")
 
-        self.assertEqual(result.exit_code, 1)
+        self.assertEqual((result.exit_code, result.stderr), (1, "Aborted!\n"))
         self.assertLess(self.clock.seconds() - before, 2.5)
 
 
