@@ -14,8 +14,12 @@ from voltha_coord.isolation import Rights
 from voltha_coord.item import RUNNING, STOPPING
 from voltha_coord.lease import LeaseEnd
 from voltha_coord.overdue import KILL_SHARE, Overdue
+from voltha_coord.settings import Settings
 
 GRACE = 5.0
+
+#: Leaves room for that.
+CHECK: dict[str, Any] = {"failure_detection": 60.0, "session_ttl": 100.0}
 
 
 class OverdueTests(RunningCase):
@@ -34,14 +38,14 @@ class OverdueTests(RunningCase):
         self.clock.advance(self.ended.deadline - 100.0)
         self.ended.end(LeaseEnd.SESSION)
 
-    def make(self, rights: Rights) -> Overdue:
+    def make(self, rights: Rights, isolation: str = "stop") -> Overdue:
         """
         Make one that notes what is stuck.
         """
         return Overdue(
             self.clock,
             rights,
-            GRACE,
+            Settings(isolation=isolation, stop_grace=GRACE, **CHECK),
             self.items,
             stuck=self.stuck.append,
             log=structlog.get_logger(),
@@ -162,6 +166,32 @@ class OverdueTests(RunningCase):
         self.assertEqual(at_once[1], ["w1"])
         self.assertEqual((told, self.stuck), ([], [("w3",)]))
 
+    def test_right_taken_back(self) -> None:
+        """
+        Where work went on without a deadline, and may not any more, it is
+        stopped at once, and given its grace before it is killed.
+        """
+        goes_on = True
+        rights = Rights(self.clock.seconds, lambda: None, lambda: goes_on)
+        keeps = self.make(rights, "keep")
+        self.start("w1", lease=self.ended)
+        self.start("w2", lease=self.ended)
+        self.runner.stops["w2"] = Deferred()
+        self.runner.kills["w2"] = Deferred()
+        self.clock.advance(3600.0)
+        goes_on = False
+        keeps.look()
+        at_once = list(self.runner.calls)
+        self.clock.advance(GRACE * (1 - KILL_SHARE) - 0.01)
+        before = self.runner.asked("kill")
+        self.clock.advance(0.02)
+        killed = self.runner.asked("kill"), list(self.stuck)
+        self.clock.advance(KILL_SHARE * GRACE)
+
+        self.assertEqual(at_once[2:], [("stop", "w1"), ("stop", "w2")])
+        self.assertEqual((before, killed), ([], (["w2"], [])))
+        self.assertEqual(self.stuck, [("w2",)])
+
     def test_lease_that_lasts(self) -> None:
         """
         What runs under a lease that lasts is let alone, and no timer is set: a
@@ -196,7 +226,8 @@ class OverdueTests(RunningCase):
         """
         What has no deadline is let alone; so is what runs without a lease.
         """
-        keeps = self.make(Rights(self.clock.seconds, lambda: None, lambda: True))
+        rights = Rights(self.clock.seconds, lambda: None, lambda: True)
+        keeps = self.make(rights, "keep")
         self.start("w1", lease=self.ended)
         self.start("w2", lease=None)
         self.clock.advance(3600.0)

@@ -131,6 +131,27 @@ class SessionTests(IsolationCase):
         self.assertEqual(self.workload("b"), {"w1"})
         self.assert_settled("w1", "w2")
 
+    def test_changed_meanwhile(self) -> None:
+        """
+        An item whose assignment has changed by then is confirmed once that was
+        read again, which may take its time: it is asked for once.
+        """
+        member = self.work("w1", settings=Settings(failure_detection=9.0))
+        path = f"/v1/kv/{self.keys.assignments_of('a')}"
+        network = self.cluster.network(member)
+        network.reply_latency = lambda r: 1.0 if r.path == path else 0.0
+        self.lose_session()
+        self.cluster.until(lambda: not self.workload("a") or member.session_id is None)
+        self.put(self.keys.assignment("a", "w1"), b'{"phase": "run"}')
+        self.requests["a"].clear()
+        self.advance(5)
+
+        self.assertEqual(self.runners["a"].calls, [])
+        self.assert_settled("w1")
+        self.assertEqual(self.owner("w1").session, member.session_id)
+        reads = [r for r in self.requests["a"] if r.path == path]
+        self.assertLessEqual(len(reads), 4)
+
     def test_taken_meanwhile(self) -> None:
         """
         An item whose owner record is not as we left it stops at once, before

@@ -256,7 +256,8 @@ class ChangedValueTests(ItemCase):
 
     def test_carried_no_more(self) -> None:
         """
-        An assignment that carries the item no more leaves it to ``work/``.
+        An assignment that carries the item no more leaves it to what stands
+        under ``work/``, now and later.
         """
         self.worker()
         self.put_value("w1", 1)
@@ -267,7 +268,7 @@ class ChangedValueTests(ItemCase):
         self.put_value("w1", 2)
         self.advance(1)
 
-        self.assertEqual(self.configs("w1"), [7, 2])
+        self.assertEqual(self.configs("w1"), [7, 1, 2])
 
 
 class UnfollowedTests(ItemCase):

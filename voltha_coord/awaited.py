@@ -112,8 +112,7 @@ class Awaited:
         self.items = items
         if items:
             self._lingering.cancel()
-            if not self._changes.running:
-                self._changes.start()
+            self._watch()
         else:
             self.hurry()
             self._due_at = math.inf
@@ -142,5 +141,9 @@ class Awaited:
             self._attend()
 
     def _watch_no_more(self) -> None:
-        # Nothing waits for that end: who stops meanwhile waits for it as well.
-        self._changes.stop()
+        # By the time it has ended something may be waited for again.
+        self._changes.stop().addCallback(lambda _: self._watch())
+
+    def _watch(self) -> None:
+        if self.items and not self._changes.running:
+            self._changes.start()

@@ -18,7 +18,7 @@ a record in our own name: a claim of ours that was given up and landed late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from attrs import evolve
@@ -86,6 +86,7 @@ class Claiming:
         self._record = record
         self._log = log
         self._counts: dict[str, int] = {}
+        self._refused: dict[str, int] = {}
         self.fresh = True
 
     @inlineCallbacks
@@ -125,9 +126,25 @@ class Claiming:
         if any(claim.owner and claim.work in result.held for claim in claims):
             # A record of ours is another than we knew.
             stock.doubt()
-        if result.unassigned:
-            self._assignments.restart()
+        self._heed_refusals({c.work: c.assignment for c in claims}, result.unassigned)
         return result
+
+    def _heed_refusals(
+        self, asked: Mapping[str, int], unassigned: Sequence[str]
+    ) -> None:
+        """
+        Consul knows better than what was last read of these assignments: have
+        them read again, once for each.
+        """
+        refused = {work: asked[work] for work in unassigned}
+        news = any(self._refused.get(work) != i for work, i in refused.items())
+        self._refused = {
+            work: index
+            for work, index in {**self._refused, **refused}.items()
+            if work not in asked or work in refused
+        }
+        if news:
+            self._assignments.restart()
 
     # Confirming.
 

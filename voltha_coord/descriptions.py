@@ -17,6 +17,7 @@ A value that is gone changes nothing: the leader takes the assignment away.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,10 @@ from .running import RunningItems
 
 #: Between two questions about what has changed, in seconds, at least.
 REFRESH_PAUSE = 0.5
+
+#: So many times as long as it takes to ask, it is not asked again: of ten
+#: thousand items it takes a while.
+REST = 10
 
 
 class Descriptions:
@@ -68,6 +73,7 @@ class Descriptions:
         self._running = running
         self._attend = attend
         self._seen = self._heeded = 0
+        self._not_before = -math.inf
         self._changes: Changes | None = None
         if followed:
             self._changes = Changes(
@@ -107,19 +113,29 @@ class Descriptions:
         return succeed(None) if self._changes is None else self._changes.stop()
 
     def _changed(self) -> None:
-        self._seen += 1
+        self.look()
         self._attend()
 
+    def look(self) -> None:
+        """
+        Something may have changed, as far as is known here.
+        """
+        self._seen += 1
+
     @inlineCallbacks
-    def refresh(self) -> Steps[None]:
+    def refresh(self) -> Steps[float | None]:
         """
         Read what has changed of the items that are here, and go on with it.
 
-        :return: a Deferred that fires when done, or fails with
-            :class:`ConsulError`.
+        :return: a Deferred that fires with the seconds after which to come back,
+            ``None`` for never; or fails with :class:`ConsulError`.
         """
+        began = self._reactor.seconds()
         changes = self._seen
         stale = changes != self._heeded
+        wait = self._not_before - began
+        if stale and wait > 0:
+            return wait
         asked = {
             self._keys.work_item(item.id): item
             for item in self._running.items.values()
@@ -130,6 +146,8 @@ class Descriptions:
         if asked:
             yield self._read(asked)
         self._heeded = changes
+        self._not_before = began + REST * (self._reactor.seconds() - began)
+        return None
 
     def _to_be_tried(self, item: Item) -> bool:
         return item.state == FAILED and item.retry_at <= self._reactor.seconds()

@@ -11,7 +11,9 @@ as loudly as can be, once for each item.
 
 A process that stood still may find on waking that it is too late for all of
 this.  Then everything is stopped and killed first thing, and given that fifth
-to end before it counts as stuck.
+to end before it counts as stuck.  With ``keep`` and ``takeover`` the right ends
+without notice, and long after others may have begun: what has been running twice
+for so long is not worth a kill, and is given its grace.
 
 The moments are looked for whenever something has changed; a lease that lasts
 tells by itself when it is about to end.
@@ -30,6 +32,7 @@ from .isolation import Rights
 from .item import STOPPING, Item
 from .leasing import TIMER_SLACK
 from .running import RunningItems
+from .settings import STOP, Settings
 
 #: The part of the grace that is left when work is killed.
 KILL_SHARE = 0.2
@@ -42,7 +45,6 @@ class Overdue:
     """
     Stops what may not run any more; see Note [Stopping within the lease].
 
-    :param grace: stopping begins so many seconds before the end.
     :param stuck: told, with their ids, of items that have not stopped in time.
     """
 
@@ -50,7 +52,7 @@ class Overdue:
         self,
         reactor: IReactorTime,
         rights: Rights,
-        grace: float,
+        settings: Settings,
         running: RunningItems,
         *,
         stuck: Callable[[tuple[str, ...]], None],
@@ -58,8 +60,10 @@ class Overdue:
     ) -> None:
         self._reactor = reactor
         self._rights = rights
-        self._grace = grace
-        self._margin = KILL_SHARE * grace
+        self._grace = grace = settings.grace
+        self._margin = margin = KILL_SHARE * grace
+        #: So many seconds any stop is given before the kill.
+        self._least = 0.0 if settings.isolation == STOP else grace - margin
         self._running = running
         self._stuck = stuck
         self._log = log
@@ -132,13 +136,14 @@ class Overdue:
         stopping = item.stopping
         if stopping is None or item.id not in self._running.items:
             return math.inf
-        if left > self._margin + TIMER_SLACK:
-            return left - self._margin
+        given = stopping.began + self._least - self._reactor.seconds()
+        wait = max(left - self._margin, given)
+        if wait > TIMER_SLACK:
+            return wait
         stopping.kill()
         if item.id not in self._running.items:
             return math.inf
-        woken = stopping.began + self._margin - self._reactor.seconds()
-        wait = max(left, woken)
+        wait = max(left, given + self._margin)
         return wait if wait > TIMER_SLACK else None
 
     def _tell(self, stuck: list[str]) -> None:

@@ -51,18 +51,25 @@ class Releasing:
         self._log = log
         self._tasks = Tasks(log)
         self._wake = Wake(retries)
-        self._running: Deferred[Any] | None = None
+        self._asking: Deferred[None] | None = None
+        self._interrupted = False
         self.waiting: dict[str, Release] = {}
 
     def start(self) -> None:
         """
-        Begin to release what is added.  Begun once more, it waits for no answer
-        any more: releasing the same again does no harm.
+        Begin to release what is added.
         """
-        if self._running is not None:
-            self._running.cancel()
-        self._running = self._tasks.spawn("release-work", self._run)
+        self._tasks.spawn("release-work", self._run)
+
+    def interrupt(self) -> None:
+        """
+        Wait for no answer any more, and ask anew: releasing the same again does
+        no harm.
+        """
         self._wake.set()
+        if self._asking is not None:
+            self._interrupted = True
+            self._asking.cancel()
 
     def add(self, releases: Mapping[str, Release]) -> None:
         """
@@ -107,10 +114,12 @@ class Releasing:
             if not self._contact():
                 continue
             try:
-                yield self._release()
+                self._asking = self._release()
+                yield self._asking
                 self._backoff.clear()
             except CancelledError:
-                raise
+                if not self._interrupted:
+                    raise
             except Exception as error:
                 # Nobody else may have it before: it is tried for ever.
                 pause = self._backoff.next()
@@ -122,6 +131,8 @@ class Releasing:
                         error=str(error),
                         exc_info=not isinstance(error, CoordinationError),
                     )
+            finally:
+                self._asking, self._interrupted = None, False
 
     @inlineCallbacks
     def _release(self) -> Steps[None]:

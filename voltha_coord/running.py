@@ -124,9 +124,7 @@ class RunningItems:
         # Thousands of items run under one lease, or two.
         holds = cache(self._rights.hold)
         return {
-            work
-            for work, item in self.items.items()
-            if item.runs and holds(item.lease)
+            work for work, item in self.items.items() if item.runs and holds(item.lease)
         }
 
     @property
@@ -181,6 +179,8 @@ class RunningItems:
         now = self._reactor.seconds()
         waits = []
         for item in tuple(self.items.values()):
+            if item.state == RUNNING and item.wanted is None:
+                continue
             self._see_to(item)
             if item.retry_at > now and self._next_step(item) is not None:
                 waits.append(item.retry_at - now)

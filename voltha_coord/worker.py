@@ -98,8 +98,9 @@ class Worker:
         self._watched_under: str | None = None
         self._said_of: Lease | None = None
         self._begun_under: Lease | None = None
-        self._loop: Deferred[Any] | None = None
-        self._anew = Timer(coordinator.steady, self._begin_anew)
+        self._rounding: Deferred[float | None] | None = None
+        self._interrupted = False
+        self._interrupting = Timer(coordinator.steady, self._interrupt)
         self._wire(TrackRunner() if runner is None else complete(runner))
 
     def _wire(self, runner: IRunner) -> None:
@@ -145,7 +146,7 @@ class Worker:
         self._overdue = Overdue(
             reactor,
             rights,
-            settings.grace,
+            settings,
             self._running,
             stuck=coordinator.work_stuck,
             log=log,
@@ -275,8 +276,9 @@ class Worker:
         self._assignments.start()
         self._descriptions.start()
         self._reports.start()
+        self._releasing.start()
         self._begun_under = self._session.lease
-        self._begin_anew()
+        self._tasks.spawn("worker", self._run)
 
     def lease_changed(self) -> None:
         """
@@ -291,21 +293,19 @@ class Worker:
         if new and self._contact():
             self._begun_under = lease
             # In a turn of its own: who tells us may be called by the loop.
-            self._anew.set(0.0)
+            self._interrupting.set(0.0)
         self._wake.set()
         self._reports.wake()
 
-    def _begin_anew(self) -> None:
+    def _interrupt(self) -> None:
         """
-        Begin both loops, again if they run: what they asked before the lease
-        that has begun may never be answered, and stock is to be taken anyway.
+        Wait for no answer to what was asked before the lease that has begun: it
+        may never come, and stock is to be taken anyway.
         """
-        self._releasing.start()
-        if self._loop is not None:
-            self._stock.doubt()
-            self._loop.cancel()
-        self._loop = self._tasks.spawn("worker", self._run)
-        self._wake.set()
+        self._releasing.interrupt()
+        if self._rounding is not None:
+            self._interrupted = True
+            self._rounding.cancel()
 
     def emergency_changed(self) -> None:
         """
@@ -356,7 +356,7 @@ class Worker:
             taking-over rule.
         """
         self._halting = True
-        self._anew.cancel()
+        self._interrupting.cancel()
         yield self._assignments.stop()
         yield self._descriptions.stop()
         yield self._awaited.stop()
@@ -460,10 +460,14 @@ class Worker:
                     # Without a lease, only what needs none.
                     seconds = self._running.try_again()
                 else:
-                    seconds = yield self._round(lease)
+                    self._rounding = self._round(lease)
+                    seconds = yield self._rounding
                 backoff.clear()
             except CancelledError:
-                raise
+                if not self._interrupted:
+                    raise
+                self._stock.doubt()
+                seconds = 0.0
             except InvalidSession:
                 self._stock.doubt()
                 self._session.suspect()
@@ -479,6 +483,8 @@ class Worker:
                     error=str(error),
                     exc_info=not isinstance(error, CoordinationError),
                 )
+            finally:
+                self._rounding, self._interrupted = None, False
             self._reports.wake()
             yield self._wake.wait(seconds)
 
@@ -504,13 +510,14 @@ class Worker:
         if current is None or self._permitted() is not lease:
             return None
         self._heed(current)
-        yield self._descriptions.refresh()
-        waits = [self._running.try_again()]
+        waits: list[float | None] = []
+        waits.append((yield self._claiming.claim(lease)))
         if not self._draining:
             yield self._preparing.prepare()
-        waits.append((yield self._claiming.claim(lease)))
         if self._stock.former:
             waits.append((yield self._stock.settle(current)))
+        waits.append((yield self._descriptions.refresh()))
+        waits.append(self._running.try_again())
         yield self._claiming.forget_reports()
         yield self._telling.tell(lease, self._running.items)
         self._look_whether_drained()
@@ -533,6 +540,7 @@ class Worker:
                     self._running.change(item, assigned.item)
                 elif item.described is None:
                     item.described = 0
+                    self._descriptions.look()
 
     def _look_whether_drained(self) -> None:
         left = (
