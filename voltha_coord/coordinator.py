@@ -10,7 +10,6 @@ the end in :mod:`~voltha_coord.shutdown`.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from random import Random
@@ -30,14 +29,14 @@ from . import _logging
 from ._loops import Tasks
 from ._types import Steps
 from ._version import __version__
+from .advice import compare_timing
 from .clock import SteadyReactor, boot_time
 from .consul.address import ConnectionSettings, from_environment
 from .consul.api import ConsulApi
 from .consul.client import Consul
 from .consul.connect import connect
-from .consul.requester import Outcome, Requester
+from .consul.requester import Outcome
 from .consul.retries import RetryTimers
-from .consul.token import TokenSource
 from .consul.transport import ITransport
 from .election import Election
 from .emergency import Emergency
@@ -65,7 +64,6 @@ from .leading import Leading
 from .leaving import Leaving
 from .link import Link
 from .membership import MemberKeeper
-from .outage import election_seconds, raft_heartbeat, ridden_out
 from .passing import Passing
 from .plugins import make_emergency_planner
 from .records import Member
@@ -208,24 +206,15 @@ class Coordinator:
         self.tally = Tally()
         if connection is None:
             connection = from_environment({}, [consul])
-        if transports is None:
-            self._requester = connect(
-                reactor,
-                connection,
-                connect_timeout=self.settings.connect_timeout,
-                on_outcome=self._request_ended,
-                clock=self.steady,
-                now=self.steady.seconds,
-            )
-        else:
-            self._requester = Requester(
-                transports,
-                token=TokenSource(connection.token, connection.token_file),
-                datacenter=connection.datacenter,
-                namespace=connection.namespace,
-                on_outcome=self._request_ended,
-                now=self.steady.seconds,
-            )
+        self._requester = connect(
+            reactor,
+            connection,
+            transports,
+            connect_timeout=self.settings.connect_timeout,
+            on_outcome=self._request_ended,
+            clock=self.steady,
+            now=self.steady.seconds,
+        )
         self.api = ConsulApi(
             self._requester,
             command_timeout=self.settings.command_timeout,
@@ -727,35 +716,6 @@ class Coordinator:
             started_at=self._started_at,
         )
 
-    @inlineCallbacks
-    def _compare_timing(self) -> Steps[None]:
-        """
-        Say what outage of Consul's servers is ridden out.
-        """
-        ttl = self.session.session_ttl
-        rides = round(ridden_out(self.settings, ttl), 1)
-        try:
-            agent: dict[str, Any] = yield self.api.agent_self()
-        except ConsulError:
-            # No right to ask is no reason to say anything; doctor does.
-            return
-        heartbeat = raft_heartbeat(agent)
-        election = None if heartbeat is None else round(election_seconds(heartbeat), 1)
-        if election is None or election <= rides:
-            self.log.info(
-                "outage-ridden-out", seconds=rides, consul_election_seconds=election
-            )
-            return
-        self.log.warning(
-            "session-ttl-short",
-            session_ttl=ttl,
-            rides_out_seconds=rides,
-            consul_election_seconds=election,
-            effect="leadership and work may stop while Consul elects a leader",
-            action=f"raise session_ttl to {math.ceil(election + ttl - rides)}, or "
-            "set raft_multiplier 1 on the servers",
-        )
-
     # What the parts tell.
 
     def _clock_stepped(self, seconds: float) -> None:
@@ -797,7 +757,14 @@ class Coordinator:
         if not self._worker_started and self.is_member and not self.shutting_down:
             self._worker_started = True
             self._tasks.spawn("worker-start", self.worker.start)
-            self._tasks.spawn("compare-timing", self._compare_timing)
+            self._tasks.spawn(
+                "compare-timing",
+                compare_timing,
+                self.api,
+                self.settings,
+                self.session.session_ttl,
+                self.log,
+            )
         self._tell_worker()
         self._election.wake()
         self._tell_waiters()

@@ -65,6 +65,7 @@ from .planning.balanced import BalancedPlanner
 from .planning.fingerprint import fingerprint
 from .planning.state import ClusterState
 from .records import Member, OwnerRecord, RecordError
+from .remarks import Remarks
 from .reminding import Reminders
 from .snapshot import Look, take_look
 from .transfers import Transfers
@@ -144,7 +145,7 @@ class Leader:
         self._pace = Pace(self._reactor.seconds, self._settings.resync_interval)
         self._calm_until = term.lease.began + self._settings.soak
         self._waiting: tuple[OwnerRecord, ...] = ()
-        self._said: dict[str, object] = {}
+        self._remarks = Remarks(self._keys.freeze, self._log)
         self._intent: list[Entry] | None = None
         self._denied_since: float | None = None
         self._give_up = coordinator.give_up_leadership
@@ -425,7 +426,7 @@ class Leader:
         start = len(self._keys.errors)
         odd = (e.key for e in look.errors if not is_work_id(e.key[start:]))
         state = evolve(state, stray=(*state.stray, *map(shown, odd)))
-        self._say_oddities(state)
+        self._remarks.of(state)
         return state
 
     @inlineCallbacks
@@ -456,7 +457,7 @@ class Leader:
                 raise outcome.error
         if reminders:
             self._reminders.made(reminders)
-            self._say_reminded(reminders)
+            self._remarks.reminded(work for _, work in reminders)
         self._report(began, state, application)
 
     def _members_missing(self, state: ClusterState) -> bool:
@@ -469,13 +470,7 @@ class Leader:
             for name, items in state.assignments.items()
             if name not in state.members and not state.work.keys().isdisjoint(items)
         ]
-        if self._note("missing", missing) and missing:
-            self._log.info(
-                "waiting-for-members",
-                count=len(missing),
-                some=missing[:5],
-                seconds=round(self._calm_until - self._reactor.seconds(), 3),
-            )
+        self._remarks.missing(missing, self._calm_until - self._reactor.seconds())
         return bool(missing)
 
     def _report(
@@ -506,39 +501,3 @@ class Leader:
                 operations=application.operations,
                 held=application.held,
             )
-
-    def _say_reminded(self, reminders: Iterable[tuple[str, str]]) -> None:
-        items = sorted(work for _, work in reminders)
-        self._log.warning(
-            "owner-records-missing",
-            items=len(items),
-            some=items[:5],
-            effect="their members are made to look, and own them again or stop",
-        )
-
-    def _say_oddities(self, state: ClusterState) -> None:
-        """
-        Say once what lies under the prefix and cannot be used.
-        """
-        thawed = self._said.get("planning-frozen") and not state.frozen
-        if thawed:
-            self._log.info("planning-goes-on")
-        if self._note("planning-frozen", state.frozen) and state.frozen:
-            self._log.warning("planning-frozen", key=self._keys.freeze)
-        if self._note("stray-keys", state.stray) and state.stray:
-            self._log.warning(
-                "stray-keys", count=len(state.stray), some=list(state.stray[:5])
-            )
-        problems = tuple(sorted(state.problems.items()))
-        if self._note("unreadable-values", problems) and problems:
-            self._log.warning(
-                "unreadable-values", count=len(problems), some=dict(problems[:5])
-            )
-
-    def _note(self, what: str, value: object) -> bool:
-        """
-        Remember what was said; tell whether it is news.
-        """
-        news = self._said.get(what) != value
-        self._said[what] = value
-        return news

@@ -143,18 +143,21 @@ class Passing:
 
     @inlineCallbacks
     def _try(
-        self, term: Term, asked: Asked, prospect: Prospect | None, target: Member
+        self, term: Term, asked: Asked, prospect: Prospect, target: Member
     ) -> Steps[None]:
         """
         Try until the term is over, while it is suspended; see :meth:`pass_on`.
         """
-        while prospect is not None and not term.over:
+        while not term.over:
             refused: str = yield self._attempt(term, asked, prospect, target)
-            prospect = yield self._look_back(term)
-            if prospect is not None:
-                if len(asked.tried) == ATTEMPTS:
-                    raise TransferRefused(f"{target.id!r} {refused}")
-                target = self._choose(prospect, asked)
+            if term.over:
+                return
+            seen: Prospect | None = yield self._look_back(term)
+            if seen is None:
+                return
+            if len(asked.tried) == ATTEMPTS:
+                raise TransferRefused(f"{target.id!r} {refused}")
+            prospect, target = seen, self._choose(seen, asked)
 
     # The look before it.
 

@@ -1,0 +1,93 @@
+"""
+Tests for what a leader says once.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.support.keeping import RecordingLog
+from voltha_coord.planning.state import ClusterState
+from voltha_coord.remarks import SOME, Remarks
+
+QUIET = ClusterState()
+
+
+class RemarksTests(SynchronousTestCase):
+    """
+    One term's remarks.
+    """
+
+    def setUp(self) -> None:
+        """
+        Have said nothing yet.
+        """
+        self.log = RecordingLog()
+        self.remarks = Remarks("p/intent/freeze", self.log)
+
+    def test_nothing(self) -> None:
+        """
+        Of a state in which nothing is odd nothing is said.
+        """
+        self.remarks.of(QUIET)
+        self.remarks.missing([], 3.0)
+
+        self.assertEqual(self.log.said, [])
+
+    def test_frozen(self) -> None:
+        """
+        That planning is frozen is said once, and so is that it goes on.
+        """
+        for frozen in (True, True, False, False, True):
+            self.remarks.of(evolve(QUIET, frozen=frozen))
+
+        self.assertEqual(
+            [(level, event) for level, event, _ in self.log.said],
+            [
+                ("warning", "planning-frozen"),
+                ("info", "planning-goes-on"),
+                ("warning", "planning-frozen"),
+            ],
+        )
+        self.assertEqual(self.log.of("planning-frozen")[0], {"key": "p/intent/freeze"})
+
+    def test_odd(self) -> None:
+        """
+        Keys and values that cannot be ours are said again when there are
+        others; a few of many are named, and that they are gone is not said.
+        """
+        many = tuple(f"k{number}" for number in range(9))
+        wrong = dict.fromkeys(many, "no")
+        for stray, problems in (((), {}), (many, wrong), (many, wrong), ((), {})):
+            self.remarks.of(evolve(QUIET, stray=stray, problems=problems))
+
+        (stray_said,) = self.log.of("stray-keys", "warning")
+        (problems_said,) = self.log.of("unreadable-values", "warning")
+        self.assertEqual((stray_said["count"], problems_said["count"]), (9, 9))
+        self.assertEqual(stray_said["some"], list(many[:SOME]))
+        self.assertEqual(len(problems_said["some"]), SOME)
+
+    def test_missing(self) -> None:
+        """
+        Members that are waited for are named again when they are others.
+        """
+        for names in (["a", "b"], ["a", "b"], ["b"], []):
+            self.remarks.missing(names, 2.5)
+
+        self.assertEqual(
+            [
+                (said["count"], said["some"])
+                for said in self.log.of("waiting-for-members")
+            ],
+            [(2, ["a", "b"]), (1, ["b"])],
+        )
+
+    def test_reminded(self) -> None:
+        """
+        Items without owner records are counted, and a few named in order.
+        """
+        self.remarks.reminded({"w3", "w1", "w2"})
+
+        (said,) = self.log.of("owner-records-missing", "warning")
+        self.assertEqual((said["items"], said["some"]), (3, ["w1", "w2", "w3"]))
