@@ -33,11 +33,10 @@ lint: $(VENV)/.installed ## ruff: rules and format
 types: $(VENV)/.installed ## mypy, strict
 	@$(BIN)/mypy $(TYPED)
 
-bench: $(VENV)/.installed consul ## run the benchmarks, one after the other
-	@found=$$(find benchmarks -name 'bench_*.py' | sort); \
-	if [ -z "$$found" ]; then echo "no benchmarks"; exit 1; fi; \
-	export CONSUL_BIN=$${CONSUL_BIN:-$(CURDIR)/.consul/consul}; \
-	for bench in $$found; do echo "== $$bench"; $(BIN)/python $$bench; done
+bench: $(VENV)/.installed consul ## run the benchmarks: all, or BENCH=takeover; REPEAT=5 each so often, QUICK=1 once, without the original
+	@export CONSUL_BIN=$${CONSUL_BIN:-$(CURDIR)/.consul/consul} BENCH_REPEAT=$(or $(REPEAT),$(if $(QUICK),1)); \
+	[ -z "$(QUICK)" ] || export BENCH_ORIGINALS=0 BENCH_SECONDS=5; \
+	$(BIN)/python benchmarks/run.py $(BENCH)
 
 consul: ## get a real Consul into .consul/
 	@tools/get-consul .consul

@@ -26,6 +26,7 @@ from attrs import define, field
 from bench_writes import Write, a_consul
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.internet.task import react
+from twisted.web.client import HTTPConnectionPool
 
 from voltha_coord._types import Steps
 from voltha_coord.apply import Application, prepare
@@ -112,10 +113,11 @@ def first_table(reactor: Any, address: str) -> Steps[None]:
     api = ConsulApi(requester)
     term: Term = yield begin_term(api)
     ops = bench_writes.make_ops()
+    pool = HTTPConnectionPool(reactor)
     ways: dict[str, Write] = {
         "leader: plan, prepare, fence": leader_way(term),
         "bare loop of full transactions": bench_writes.bare_loop(
-            reactor, requester.address
+            reactor, requester.address, pool
         ),
         "original: one PUT an item": bench_writes.original_way(Consul(requester)),
     }
@@ -125,6 +127,8 @@ def first_table(reactor: Any, address: str) -> Steps[None]:
             taken: float = yield bench_writes.measure(api, write, ops)
             seconds[name].append(taken)
     yield api.delete(f"{KEYS.prefix}/", recurse=True)
+    yield api.destroy_session(term.lease.session_id)
+    yield pool.closeCachedConnections()
     yield requester.close()
     bench_writes.report({name: statistics.median(s) for name, s in seconds.items()})
 

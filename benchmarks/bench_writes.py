@@ -83,18 +83,24 @@ class TermFence:
     """
 
     def __init__(self, session: str, index: int) -> None:
-        self._session = session
+        self.session = session
         self._index = index
         self._count = 0
+
+    def turn(self, send: Callable[[], Deferred[Any]]) -> Deferred[Any]:
+        """
+        Nobody else sends anything.
+        """
+        return send()
 
     def ops(self) -> tuple[Op, ...]:
         """
         Check the one and write the other.
         """
         self._count += 1
-        record = {"holder": "m1", "session": self._session, "seq": self._count}
+        record = {"holder": "m1", "session": self.session, "seq": self._count}
         return (
-            Op.check_session(LEADER, self._session),
+            Op.check_session(LEADER, self.session),
             Op.cas(TERM, json.dumps(record).encode(), self._index),
         )
 
@@ -136,12 +142,12 @@ def leader_way(api: ConsulApi, fence: TermFence) -> Write:
     return write
 
 
-def bare_loop(reactor: Any, address: str) -> Write:
+def bare_loop(reactor: Any, address: str, pool: HTTPConnectionPool) -> Write:
     """
     Send full transactions whose bodies are ready, and look at nothing but the
     status.
     """
-    client = HTTPClient(Agent(reactor, pool=HTTPConnectionPool(reactor)))
+    client = HTTPClient(Agent(reactor, pool=pool))
     chunks: list[bytes] = []
     ops = make_ops()
     for first in range(0, len(ops), MAX_OPERATIONS):
@@ -192,9 +198,10 @@ def run(reactor: Any, address: str) -> Steps[None]:
     api = ConsulApi(requester)
     ops = make_ops()
     fence: TermFence = yield begin_term(api)
+    pool = HTTPConnectionPool(reactor)
     ways: dict[str, Write] = {
         "leader: fenced transactions": leader_way(api, fence),
-        "bare loop of full transactions": bare_loop(reactor, requester.address),
+        "bare loop of full transactions": bare_loop(reactor, requester.address, pool),
         "original: one PUT an item": original_way(Consul(requester)),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -203,6 +210,8 @@ def run(reactor: Any, address: str) -> Steps[None]:
             taken: float = yield measure(api, write, ops)
             seconds[name].append(taken)
     yield api.delete(f"{PREFIX}/", recurse=True)
+    yield api.destroy_session(fence.session)
+    yield pool.closeCachedConnections()
     yield requester.close()
     report({name: statistics.median(taken) for name, taken in seconds.items()})
 
