@@ -37,10 +37,11 @@ class RemarksTests(SynchronousTestCase):
 
     def test_frozen(self) -> None:
         """
-        That planning is frozen is said once, and so is that it goes on.
+        That planning is frozen is said once, with the reason, and so is that it
+        goes on.
         """
         for frozen in (True, True, False, False, True):
-            self.remarks.of(evolve(QUIET, frozen=frozen))
+            self.remarks.of(evolve(QUIET, frozen=frozen, freeze_reason="why"))
 
         self.assertEqual(
             [(level, event) for level, event, _ in self.log.said],
@@ -50,7 +51,10 @@ class RemarksTests(SynchronousTestCase):
                 ("warning", "planning-frozen"),
             ],
         )
-        self.assertEqual(self.log.of("planning-frozen")[0], {"key": "p/intent/freeze"})
+        self.assertEqual(
+            self.log.of("planning-frozen")[0],
+            {"key": "p/intent/freeze", "reason": "why"},
+        )
 
     def test_odd(self) -> None:
         """

@@ -31,7 +31,9 @@ class Remarks:
         """
         if self._news("planning-frozen", state.frozen, unsaid=False):
             if state.frozen:
-                self._log.warning("planning-frozen", key=self._freeze)
+                self._log.warning(
+                    "planning-frozen", key=self._freeze, reason=state.freeze_reason
+                )
             else:
                 self._log.info("planning-goes-on")
         if self._news("stray-keys", state.stray, unsaid=()) and state.stray:
