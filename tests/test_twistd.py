@@ -33,17 +33,21 @@ class Twistd(ProcessProtocol):
     """
     One twistd process, in a directory of its own.
 
+    :param modules: a directory in which it finds further modules.
+    :param environ: further environment variables.
     :ivar said: its standard output and error up to now.
     :ivar ended: fires with how it ended: ``ProcessDone`` or ``ProcessTerminated``.
     """
 
-    def __init__(self, directory: str, *options: str) -> None:
+    def __init__(
+        self, directory: str, *options: str, modules: str = "", **environ: str
+    ) -> None:
         os.makedirs(directory)
         self.said = ""
         self.ended: Deferred[Any] = Deferred()
         kept = ("PATH", "HOME", "TMPDIR", "LANG")
-        environ = {k: os.environ[k] for k in kept if k in os.environ}
-        environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        environ |= {k: os.environ[k] for k in kept if k in os.environ}
+        environ["PYTHONPATH"] = os.pathsep.join(filter(None, [modules, *sys.path]))
         code = "from twisted.scripts.twistd import run; run()"
         self.transport: Any = reactor.spawnProcess(
             self,
