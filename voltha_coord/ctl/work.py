@@ -72,8 +72,8 @@ def work_add(
 
     An ID may hold ranges: 'device_group_{0001..0100}'.
 
-    An item that runs goes on with the value it was started with; another value
-    takes effect when the item is started next, on its member or another.
+    A runner that can (update_work) is told of the new value of an item that runs;
+    else it takes effect when the item is started next, on its member or another.
     """
     from . import actions
 
@@ -98,7 +98,8 @@ def _show_added(out: Console, document: Document) -> None:
     _show_counts(out, document)
     if document["changed"]:
         out.print(
-            "a changed item that runs takes its new value when it is next started"
+            "a changed item that runs takes its new value at once if its runner can, "
+            "else when it is next started"
         )
 
 
