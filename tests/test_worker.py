@@ -1329,7 +1329,7 @@ class LoopTests(WorkerCase):
         member = self.worker()
         worker = member.worker
         assert isinstance(worker, Worker)
-        ownership = worker._claiming._ownership
+        ownership = worker._parts.ownership
         real = ownership.claim
         failures = [ZeroDivisionError("bad")] * 2
 

@@ -18,7 +18,7 @@ a record in our own name: a claim of ours that was given up and landed late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from attrs import evolve
@@ -32,9 +32,10 @@ from .item import STOPPING, Item
 from .keys import Keys
 from .lease import Lease
 from .ownership import Claim, Claims, Ownership, Release
-from .records import RUN, OwnerRecord
+from .records import RUN
 from .releasing import Releasing
 from .running import RunningItems
+from .standing import Standing
 from .stock import Stock
 
 _T = TypeVar("_T")
@@ -55,35 +56,28 @@ class Claiming:
     Takes and confirms items; see the head of the module.
 
     :ivar fresh: whether items that are not here may be taken.
-
-    :param permitted: gives the lease under which work may begin now, if there
-        is one.
-    :param record: makes the owner record of what is claimed under a lease.
     """
 
     def __init__(
         self,
         keys: Keys,
         ownership: Ownership,
+        standing: Standing,
         assignments: Assignments,
         running: RunningItems,
         releasing: Releasing,
         stock: Stock,
         awaited: Awaited,
-        *,
-        permitted: Callable[[], Lease | None],
-        record: Callable[[Lease], OwnerRecord],
         log: Any,
     ) -> None:
         self._keys = keys
         self._ownership = ownership
+        self._standing = standing
         self._assignments = assignments
         self._running = running
         self._releasing = releasing
         self._stock = stock
         self._awaited = awaited
-        self._permitted = permitted
-        self._record = record
         self._log = log
         self._counts: dict[str, int] = {}
         self._refused: dict[str, int] = {}
@@ -119,7 +113,8 @@ class Claiming:
         """
         stock = self._stock
         stock.asking = True
-        result: Claims = yield self._ownership.claim(lease, self._record(lease), claims)
+        record = self._standing.owner_record(lease)
+        result: Claims = yield self._ownership.claim(lease, record, claims)
         stock.asking = False
         # What is not assigned to us any more is still ours in name.
         stock.is_known((*result.owned, *result.held))
@@ -191,7 +186,7 @@ class Claiming:
         else:
             held.update(self._still_awaited())
         for batch in _batches(claims, TAKEN_AT_ONCE):
-            if self._permitted() is not lease:
+            if self._standing.permitted is not lease:
                 return
             result: Claims = yield self._claim(lease, batch)
             self._start(lease, batch, result)
@@ -274,7 +269,7 @@ class Claiming:
             assigned = current.get(claim.work)
             if assigned is None or assigned.phase != RUN or not self.fresh:
                 self._releasing.add({claim.work: Release(index)})
-            elif self._permitted() is not lease:
+            elif self._standing.permitted is not lease:
                 # Ours in name: it is confirmed under the next lease.
                 self._stock.doubt()
             else:

@@ -143,3 +143,10 @@ class Item:
             self.digest = description.digest
         if self.wanted is description:
             self.wanted = None
+
+
+def is_extra(item: Item) -> bool:
+    """
+    Whether an item runs here without an owner record, in an emergency.
+    """
+    return item.lease is None and item.phase == RUN

@@ -18,6 +18,7 @@ from ._types import Steps
 from .consul.backoff import Backoff
 from .errors import ConsulError, CoordinationError
 from .ownership import Ownership, Release
+from .standing import Standing
 
 
 class Releasing:
@@ -27,7 +28,6 @@ class Releasing:
     :ivar waiting: what is to be released, or is being released, by work id.
 
     :param retries: its clock waits out the back-offs.
-    :param contact: whether there is a lease, and Consul to be asked.
     :param released: called when something has been released.
     :param left_alone: called when a record was not as we left it.
     """
@@ -36,15 +36,15 @@ class Releasing:
         self,
         retries: IReactorTime,
         ownership: Ownership,
+        standing: Standing,
         *,
-        contact: Callable[[], bool],
         released: Callable[[], None],
         left_alone: Callable[[], None],
         random: Callable[[], float],
         log: Any,
     ) -> None:
         self._ownership = ownership
-        self._contact = contact
+        self._standing = standing
         self._released = released
         self._left_alone = left_alone
         self._backoff = Backoff(random)
@@ -111,7 +111,8 @@ class Releasing:
         while True:
             yield self._wake.wait(pause)
             pause = None
-            if not self._contact():
+            if self._standing.lease is None:
+                # There is no Consul to be asked.
                 continue
             try:
                 self._asking = self._release()
@@ -122,7 +123,7 @@ class Releasing:
                     raise
             except Exception as error:
                 # Nobody else may have it before: it is tried for ever.
-                pause = self._backoff.next()
+                pause = self._backoff.next(error)
                 if self._backoff.grew:
                     self._log.warning(
                         "work-not-released",
