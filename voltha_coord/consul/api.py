@@ -13,7 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.python.failure import Failure
 
 from .._types import Steps
 from ..errors import (
@@ -120,7 +121,6 @@ class ConsulApi:
             lane=Lane.WATCH,
         )
 
-    @inlineCallbacks
     def _read(
         self,
         key: str,
@@ -129,16 +129,11 @@ class ConsulApi:
         wait: float,
         consistent: bool,
         stale: bool,
-    ) -> Steps[Reading]:
-        response: Response = yield self.requester.request(
+    ) -> Deferred[Reading]:
+        return self.requester.request(
             self._read_request(key, params, index, wait, consistent, stale)
-        )
-        found = index_of(response)
-        if response.status == 404:
-            return Reading(found)
-        return Reading(found, shaped(response, entries_of))
+        ).addCallback(_reading)
 
-    @inlineCallbacks
     def get(
         self,
         key: str,
@@ -147,17 +142,15 @@ class ConsulApi:
         wait: float = 30.0,
         consistent: bool = False,
         stale: bool = False,
-    ) -> Steps[Reading]:
+    ) -> Deferred[Reading]:
         """
         Read one key; with an ``index``, once it may have changed since.
 
         :param wait: seconds a blocking query waits at most.
         :raises AccessDenied: when this token may not read the key.
         """
-        reading: Reading = yield self._read(key, (), index, wait, consistent, stale)
-        return reading
+        return self._read(key, (), index, wait, consistent, stale)
 
-    @inlineCallbacks
     def list(
         self,
         prefix: str,
@@ -166,18 +159,13 @@ class ConsulApi:
         wait: float = 30.0,
         consistent: bool = False,
         stale: bool = False,
-    ) -> Steps[Reading]:
+    ) -> Deferred[Reading]:
         """
         Read all keys that begin with ``prefix``.  A denied prefix reads as an
         empty one: see :meth:`denied`.
         """
-        recurse: tuple[Param, ...] = (("recurse", None),)
-        reading: Reading = yield self._read(
-            prefix, recurse, index, wait, consistent, stale
-        )
-        return reading
+        return self._read(prefix, (("recurse", None),), index, wait, consistent, stale)
 
-    @inlineCallbacks
     def keys(
         self,
         prefix: str,
@@ -187,7 +175,7 @@ class ConsulApi:
         wait: float = 30.0,
         consistent: bool = False,
         stale: bool = False,
-    ) -> Steps[KeyNames]:
+    ) -> Deferred[KeyNames]:
         """
         Read the names of all keys that begin with ``prefix``, up to the next
         ``separator`` if there is one.
@@ -195,15 +183,9 @@ class ConsulApi:
         params: tuple[Param, ...] = (("keys", None),)
         if separator is not None:
             params += (("separator", separator),)
-        response: Response = yield self.requester.request(
+        return self.requester.request(
             self._read_request(prefix, params, index, wait, consistent, stale)
-        )
-        found = index_of(response)
-        if response.status == 404:
-            return KeyNames(found)
-        return KeyNames(
-            found, shaped(response, lambda rows: tuple(map(text_of, rows_of(rows))))
-        )
+        ).addCallback(_key_names)
 
     @inlineCallbacks
     def denied(self, probe_key: str) -> Steps[bool]:
@@ -217,7 +199,6 @@ class ConsulApi:
             return True
         return False
 
-    @inlineCallbacks
     def put(
         self,
         key: str,
@@ -227,7 +208,7 @@ class ConsulApi:
         acquire: str | None = None,
         release: str | None = None,
         flags: int = 0,
-    ) -> Steps[bool]:
+    ) -> Deferred[bool]:
         """
         Write one key; say whether it was written.
 
@@ -244,13 +225,13 @@ class ConsulApi:
             params.append(("release", release))
         if flags:
             params.append(("flags", str(flags)))
-        response = yield self._command("PUT", f"/v1/kv/{key}", *params, body=value)
-        return shaped(response, truth)
+        return self._command("PUT", f"/v1/kv/{key}", *params, body=value).addCallback(
+            shaped, truth
+        )
 
-    @inlineCallbacks
     def delete(
         self, key: str, *, cas: int | None = None, recurse: bool = False
-    ) -> Steps[bool]:
+    ) -> Deferred[bool]:
         """
         Delete a key, or with ``recurse`` all that begin with it; say whether
         nothing stood in the way (a missing key does not).
@@ -260,17 +241,17 @@ class ConsulApi:
             params.append(("cas", str(cas)))
         if recurse:
             params.append(("recurse", None))
-        response = yield self._command("DELETE", f"/v1/kv/{key}", *params)
-        return shaped(response, truth)
+        return self._command("DELETE", f"/v1/kv/{key}", *params).addCallback(
+            shaped, truth
+        )
 
-    @inlineCallbacks
     def txn(
         self,
         ops: Sequence[Op],
         *,
         consistent: bool = False,
         lane: Lane = Lane.COMMAND,
-    ) -> Steps[tuple[Entry, ...]]:
+    ) -> Deferred[tuple[Entry, ...]]:
         """
         Apply operations all together or not at all; give their results in
         order (one each, except that ``get-tree`` gives as many as there are
@@ -278,19 +259,11 @@ class ConsulApi:
 
         :raises TransactionRefused: naming each operation that was refused.
         """
-        request = Request(
-            "PUT",
-            "/v1/txn",
-            _consistency(consistent),
-            encode_body(ops),
-            deadline=(
-                self.session_timeout if lane is Lane.SESSION else self.command_timeout
-            ),
-            lane=lane,
-        )
-        try:
-            response: Response = yield self.requester.request(request)
-        except TransactionRefused as error:
+
+        def name_keys(failure: Failure) -> Failure:
+            error = failure.value
+            if not isinstance(error, TransactionRefused):
+                return failure
             raise TransactionRefused(
                 [
                     evolve(refusal, key=ops[refusal.position].key)
@@ -299,11 +272,17 @@ class ConsulApi:
                     for refusal in error.refusals
                 ]
             ) from error
-        self._expect(response)
-        return shaped(
-            response,
-            lambda data: txn_entries(data["Results"]),
+
+        session = lane is Lane.SESSION
+        request = Request(
+            "PUT",
+            "/v1/txn",
+            _consistency(consistent),
+            encode_body(ops),
+            deadline=self.session_timeout if session else self.command_timeout,
+            lane=lane,
         )
+        return self.requester.request(request).addCallbacks(_results, name_keys)
 
     # -- Sessions -----------------------------------------------------------
 
@@ -320,28 +299,19 @@ class ConsulApi:
         )
         return shaped(response, lambda data: text_of(data["ID"]))
 
-    @inlineCallbacks
     def renew_session(
         self, session_id: str, *, timeout: float | None = None
-    ) -> Steps[SessionInfo]:
+    ) -> Deferred[SessionInfo]:
         """
         Extend a session by its TTL.
 
         :param timeout: deadline in seconds, the session timeout by default.
         :raises InvalidSession: when there is no such session any more.
         """
-        response: Response = yield self.requester.request(
-            self._session_request(
-                "PUT", f"/v1/session/renew/{session_id}", timeout=timeout
-            )
+        request = self._session_request(
+            "PUT", f"/v1/session/renew/{session_id}", timeout=timeout
         )
-        if response.status == 404:
-            # Only Consul's own words end a session: a 404 of whatever stands
-            # in between must not.
-            if b"not found" in response.body.lower():
-                raise InvalidSession(excerpt(response.body))
-            self._expect(response)
-        return shaped(response, lambda rows: session_info(rows[0]))
+        return self.requester.request(request).addCallback(_renewed)
 
     @inlineCallbacks
     def destroy_session(self, session_id: str) -> Steps[None]:
@@ -396,10 +366,9 @@ class ConsulApi:
         with suppress(KeyNotFound):
             yield self.requester.request(request)
 
-    @inlineCallbacks
     def pass_check(
         self, check_id: str, note: str = "", *, timeout: float | None = None
-    ) -> Steps[None]:
+    ) -> Deferred[None]:
         """
         Say that a TTL check passes.  Keep the note constant: another one is
         written through to the servers.
@@ -408,13 +377,10 @@ class ConsulApi:
         :raises CheckLost: when the agent does not know the check.
         """
         params: tuple[Param, ...] = (("note", note),) if note else ()
-        response: Response = yield self.requester.request(
-            self._session_request(
-                "PUT", f"/v1/agent/check/pass/{check_id}", *params, timeout=timeout
-            )
+        request = self._session_request(
+            "PUT", f"/v1/agent/check/pass/{check_id}", *params, timeout=timeout
         )
-        if response.status == 404:
-            raise CheckLost(f"404 {excerpt(response.body)}".rstrip())
+        return self.requester.request(request).addCallback(_passed)
 
     @inlineCallbacks
     def node_checks(
@@ -446,14 +412,12 @@ class ConsulApi:
 
     # -- Requests -----------------------------------------------------------
 
-    @inlineCallbacks
     def _command(
         self, method: str, path: str, *params: Param, body: bytes = b""
-    ) -> Steps[Response]:
-        response: Response = yield self.requester.request(
+    ) -> Deferred[Response]:
+        return self.requester.request(
             Request(method, path, params, body, deadline=self.command_timeout)
-        )
-        return self._expect(response)
+        ).addCallback(_expected)
 
     def _session_request(
         self,
@@ -466,20 +430,54 @@ class ConsulApi:
         deadline = self.session_timeout if timeout is None else timeout
         return Request(method, path, params, body, deadline=deadline, lane=Lane.SESSION)
 
-    @inlineCallbacks
     def _session(
         self, method: str, path: str, *params: Param, body: bytes = b""
-    ) -> Steps[Response]:
-        response: Response = yield self.requester.request(
+    ) -> Deferred[Response]:
+        return self.requester.request(
             self._session_request(method, path, *params, body=body)
-        )
-        return self._expect(response)
+        ).addCallback(_expected)
 
-    @staticmethod
-    def _expect(response: Response) -> Response:
-        """
-        Refuse a 404 of an endpoint that always exists.
-        """
-        if response.status == 404:
-            raise ConsulUnavailable(f"404 {excerpt(response.body)}".rstrip())
-        return response
+
+# -- What the answers come to -----------------------------------------------
+
+
+def _expected(response: Response) -> Response:
+    """
+    Refuse a 404 of an endpoint that always exists.
+    """
+    if response.status == 404:
+        raise ConsulUnavailable(f"404 {excerpt(response.body)}".rstrip())
+    return response
+
+
+def _reading(response: Response) -> Reading:
+    found = index_of(response)
+    if response.status == 404:
+        return Reading(found)
+    return Reading(found, shaped(response, entries_of))
+
+
+def _key_names(response: Response) -> KeyNames:
+    found = index_of(response)
+    if response.status == 404:
+        return KeyNames(found)
+    return KeyNames(
+        found, shaped(response, lambda rows: tuple(map(text_of, rows_of(rows))))
+    )
+
+
+def _results(response: Response) -> tuple[Entry, ...]:
+    return shaped(_expected(response), lambda data: txn_entries(data["Results"]))
+
+
+def _renewed(response: Response) -> SessionInfo:
+    # Only Consul's own words end a session: a 404 of whatever stands in between
+    # must not.
+    if response.status == 404 and b"not found" in response.body.lower():
+        raise InvalidSession(excerpt(response.body))
+    return shaped(_expected(response), lambda rows: session_info(rows[0]))
+
+
+def _passed(response: Response) -> None:
+    if response.status == 404:
+        raise CheckLost(f"404 {excerpt(response.body)}".rstrip())

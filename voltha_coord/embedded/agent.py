@@ -47,9 +47,9 @@ class Agent(Registry):
             response = e.response()
         return response if isinstance(response, Deferred) else succeed(response)
 
-    def wait(self, pending: Pending) -> Response | Deferred[Response]:
+    def wait(self, pending: Pending) -> Deferred[Response]:
         """
-        Answer a request that may have to wait.
+        Answer a request that has to wait.
         """
         return pending.begin(self._remember, self._forget)
 

@@ -5,6 +5,7 @@ What the embedded Consul answers: JSON, plain texts, and what it refuses.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from ..consul.transport import Response
@@ -13,6 +14,8 @@ _TEXT = "text/plain; charset=utf-8"
 
 #: Every answer names what it varies by.
 VARY = {"vary": "Accept-Encoding"}
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class Problem(Exception):
@@ -42,9 +45,10 @@ def answer_json(
     """
     Give an answer that carries JSON.
     """
-    body = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
     return Response(
-        status, {"content-type": "application/json", **VARY, **(headers or {})}, body
+        status,
+        {"content-type": "application/json", **VARY, **(headers or {})},
+        _encode(value).encode(),
     )
 
 
@@ -192,5 +196,6 @@ class Fields:
         return value
 
 
+@lru_cache(maxsize=1024)
 def _fold(name: str) -> str:
     return name.replace("_", "").lower()

@@ -5,7 +5,7 @@ One request as an endpoint of the embedded Consul sees it.
 from __future__ import annotations
 
 import random as _random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
@@ -30,11 +30,20 @@ JITTER = 1 / 16
 Found = tuple[int, Response]
 
 
+def _token(headers: Mapping[str, str]) -> str:
+    found = {name.lower(): value for name, value in headers.items()}
+    scheme, _, bearer = found.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        bearer = ""
+    return found.get("x-consul-token") or bearer
+
+
 class Call:
     """
     A request, taken apart.
 
     :ivar name: what follows the endpoint in the path.
+    :ivar token: the token it carries, empty for none.
     """
 
     def __init__(self, agent: Agent, request: Request, name: str) -> None:
@@ -44,6 +53,9 @@ class Call:
         self.params: dict[str, str] = {}
         for key, value in request.params:
             self.params.setdefault(key, value or "")
+        self.token = self.params.get("token", "")
+        if request.headers:
+            self.token = _token(request.headers) or self.token
 
     @property
     def state(self) -> ConsulState:
@@ -58,17 +70,6 @@ class Call:
         Where the jitter comes from.
         """
         return self.state.random
-
-    @property
-    def token(self) -> str:
-        """
-        The token the request carries, empty for none.
-        """
-        headers = {k.lower(): v for k, v in self.request.headers.items()}
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
-            bearer = ""
-        return headers.get("x-consul-token") or bearer or self.params.get("token", "")
 
     def demand_datacenter(self, name: str | None = None) -> None:
         """
@@ -148,8 +149,7 @@ class Call:
                 raise Problem(400, "Invalid wait time") from None
         if wait <= 0:
             wait = DEFAULT_WAIT
-        wait = min(wait, MAXIMUM_WAIT)
-        return int(text), wait * (1 + JITTER * self.random.random())
+        return int(text), min(wait, MAXIMUM_WAIT)
 
     def read(
         self,
@@ -163,7 +163,7 @@ class Call:
         :param find: reads.
         :param watch: gives what fires when it is worth reading again.
         """
-        after, seconds = self._blocking()
+        after, wait = self._blocking()
         self.demand_datacenter()
         last: list[Response] = []
 
@@ -181,8 +181,12 @@ class Call:
             }
             response = Response(response.status, shown, response.body)
             last[:] = [response]
-            return response if not after or index > after else None
+            return response if index > after else None
 
+        found = look()
+        if found is not None:
+            return found
+        seconds = wait * (1 + JITTER * self.random.random())
         return self.agent.wait(
             Pending(self.state.clock, seconds, look, watch, lambda: last[0])
         )

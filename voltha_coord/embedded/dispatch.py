@@ -5,6 +5,7 @@ Which endpoint of the embedded Consul answers which path.
 from __future__ import annotations
 
 import posixpath
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
@@ -37,17 +38,22 @@ CATALOG = "/v1/catalog/"
 RPC_HOLD_SECONDS = 7.0
 
 
+#: Paths that others begin with, the longest first.
+_PREFIXES = sorted((r for r in ROUTES if r.endswith("/")), key=len, reverse=True)
+
+
+@lru_cache(maxsize=4096)
 def _find(path: str) -> tuple[dict[str, Endpoint], str] | None:
     methods = ROUTES.get(path)
     if methods is not None:
         return methods, ""
-    matching = [r for r in ROUTES if r.endswith("/") and path.startswith(r)]
-    if not matching:
-        return None
-    best = max(matching, key=len)
-    return ROUTES[best], path[len(best) :]
+    for prefix in _PREFIXES:
+        if path.startswith(prefix):
+            return ROUTES[prefix], path[len(prefix) :]
+    return None
 
 
+@lru_cache(maxsize=4096)
 def _cleaned(path: str) -> str:
     clean = posixpath.normpath("/" + path.lstrip("/"))
     return clean + "/" if path.endswith("/") and clean != "/" else clean
@@ -59,7 +65,7 @@ def dispatch(agent: Agent, request: Request) -> Response | Deferred[Response]:
 
     :raises Problem: if it ends with an error status.
     """
-    if any(not c.isprintable() for c in request.path):
+    if not request.path.isprintable():
         return answer_nothing(400)
     clean = _cleaned(request.path)
     if clean != request.path:
@@ -70,12 +76,9 @@ def dispatch(agent: Agent, request: Request) -> Response | Deferred[Response]:
     if found is None:
         return answer_nothing(404)
     methods, name = found
-    allowed = ",".join(("OPTIONS", *methods))
-    if request.method == "OPTIONS":
-        return answer_nothing(200, {"allow": allowed})
     endpoint = methods.get(request.method)
     if endpoint is None:
-        raise Problem(405, f"method {request.method} not allowed", {"allow": allowed})
+        return _other_method(request.method, methods)
     call = Call(agent, request, name)
     if request.method != "GET" and not request.path.startswith((LOCAL, CATALOG)):
         # A read judges its other parameters first.
@@ -83,6 +86,13 @@ def dispatch(agent: Agent, request: Request) -> Response | Deferred[Response]:
     if request.path.startswith(LOCAL) or call.stale or agent.reaches_leader:
         return endpoint(call)
     return _held(agent, call, endpoint)
+
+
+def _other_method(method: str, methods: dict[str, Endpoint]) -> Response:
+    allowed = {"allow": ",".join(("OPTIONS", *methods))}
+    if method == "OPTIONS":
+        return answer_nothing(200, allowed)
+    raise Problem(405, f"method {method} not allowed", allowed)
 
 
 def _held(
@@ -110,7 +120,6 @@ def _held(
             refuse,
         )
     )
-    assert isinstance(held, Deferred)
 
     def proceed(response: Response) -> Response | Deferred[Response]:
         return endpoint(call) if response is go_on else response

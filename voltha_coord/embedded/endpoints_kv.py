@@ -136,7 +136,7 @@ def put(call: Call) -> Response:
     state = call.state
     if "acquire" in call.params and state.kv.delayed(key):
         return answer_json(False)
-    with state.draft() as draft:
+    with state.draft(call.request) as draft:
         done: Entry | None
         if "cas" in call.params:
             done = draft.cas(key, body, flags, cas)
@@ -163,7 +163,7 @@ def delete(call: Call) -> Response:
     cas = call.number("cas") if "cas" in call.params else 0
     call.demand("key", key, "write")
     done = True
-    with call.state.draft() as draft:
+    with call.state.draft(call.request) as draft:
         if "recurse" in call.params:
             draft.delete_tree(key)
         elif "cas" in call.params:

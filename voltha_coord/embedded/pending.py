@@ -18,8 +18,8 @@ class Pending:
     """
     A request that waits: for one of some signals, or for its time to be over.
 
-    :param look: called at the start and at each signal; gives the answer, or
-        ``None`` to go on waiting.
+    :param look: called at each signal; gives the answer, or ``None`` to go on
+        waiting.
     :param signals: called before waiting, each time; gives the signals.
     :param at_end: gives the answer when the time is over.
     """
@@ -46,13 +46,10 @@ class Pending:
         self,
         remember: Callable[[Pending], None],
         forget: Callable[[Pending], None],
-    ) -> Response | Deferred[Response]:
+    ) -> Deferred[Response]:
         """
-        Answer at once, or else be remembered until there is an answer.
+        Be remembered until there is an answer.
         """
-        response = self._look()
-        if response is not None:
-            return response
         self._forget = forget
         self._result = Deferred(lambda _: self._leave())
         self._timer = self._clock.callLater(self._seconds, self.end)

@@ -8,6 +8,7 @@ import random as _random
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 from twisted.internet.interfaces import IReactorTime
@@ -19,9 +20,16 @@ from .kv import Draft, KVStore
 from .radix import Signal
 from .sessions import MAX_LOCK_DELAY, Session, Sessions
 
+if TYPE_CHECKING:
+    from ..consul.transport import Request
+
 #: What decides that a token may not do something: resource (``key``,
 #: ``session``, ``service``, ``node``), its name, ``read`` or ``write``, token.
 Deny = Callable[[str, str, str, str], bool]
+
+#: Who is shown what an entry of the log is about to change, and the request it
+#: comes from; ``None`` for the end of a session.
+Audit = Callable[[Draft, "Request | None"], None]
 
 
 class Servers:
@@ -31,12 +39,15 @@ class Servers:
     :ivar index: the index of the last entry in the log.
     :ivar has_leader: whether anything can be appended to it.
     :ivar deny: decides that a token may not do something; nothing by default.
+    :ivar audit: is shown every change of keys before it is made, in the order
+        of the log; nobody by default.
     """
 
     def __init__(self, clock: IReactorTime, random: _random.Random) -> None:
         self.clock = clock
         self.random = random
         self.deny: Deny = lambda resource, name, access, token: False
+        self.audit: Audit | None = None
         self.index = 10
         self.has_leader = True
         self._leader_elected = Signal()
@@ -72,10 +83,12 @@ class Servers:
             self._catalog_changed.fire()
 
     @contextmanager
-    def draft(self) -> Iterator[Draft]:
+    def draft(self, cause: Request | None = None) -> Iterator[Draft]:
         """
         Append an entry that changes keys; nothing is changed if the body
         raises.
+
+        :param cause: the request that asks for it, if one does.
         """
         with self.entry() as index:
             draft = Draft(self.kv, index)
@@ -85,7 +98,12 @@ class Servers:
                 draft.changes.clear()
                 raise
             finally:
-                self.kv.apply(draft.changes, index)
+                self._apply(draft, cause)
+
+    def _apply(self, draft: Draft, cause: Request | None) -> None:
+        if self.audit is not None and draft.changes:
+            self.audit(draft, cause)
+        self.kv.apply(draft.changes, draft.index)
 
     def watch_sessions(self) -> Signal:
         """
@@ -157,7 +175,7 @@ class Servers:
                 draft.delete(key)
             else:
                 draft.let_go(key)
-        self.kv.apply(draft.changes, index)
+        self._apply(draft, None)
 
     def register_service(self, node: str, service: Service) -> None:
         """

@@ -172,7 +172,9 @@ class _Heap:
                 clock.hold(timer)
                 continue
             timer.number = _CALLED
-            clock.reach(timer.due)
+            # Its clock shows no less, whatever was lost in rounding.
+            if timer.due > clock.shown:
+                clock.shown = timer.due
             timer.call(*timer.args, **timer.kw)
             return clock
         if until > self.now:
@@ -187,6 +189,7 @@ class ProcessClock:
 
     :ivar rate: how fast it runs; the timeline runs at 1.
     :ivar paused: whether the process stands still.
+    :ivar shown: what it showed when somebody last looked.
     """
 
     def __init__(
@@ -196,8 +199,8 @@ class ProcessClock:
         self.rate = rate
         self.paused = False
         self._held: list[_Timer] = []
-        self._now = heap.now if now is None else now
-        self._ahead = self._now - heap.now * rate
+        self.shown = heap.now if now is None else now
+        self._ahead = self.shown - heap.now * rate
         self._read_at = heap.now
 
     def seconds(self) -> float:
@@ -208,17 +211,9 @@ class ProcessClock:
         if world != self._read_at:
             self._read_at = world
             mine = world * self.rate + self._ahead
-            if mine > self._now:
-                self._now = mine
-        return self._now
-
-    def reach(self, due: float) -> None:
-        """
-        A timer of that time is called: it is no earlier, whatever was lost in
-        rounding.
-        """
-        if due > self.seconds():
-            self._now = due
+            if mine > self.shown:
+                self.shown = mine
+        return self.shown
 
     def skip(self, seconds: float) -> None:
         """
@@ -226,7 +221,7 @@ class ProcessClock:
         process has not come round to it.
         """
         self._ahead += seconds
-        self._now = self.seconds() + seconds
+        self.shown = self.seconds() + seconds
 
     def callLater(
         self, delay: float, callable: Callable[..., Any], *args: object, **kw: object

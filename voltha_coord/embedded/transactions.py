@@ -4,7 +4,6 @@ Transactions of the embedded Consul: all operations, or none.
 
 from __future__ import annotations
 
-import base64
 import binascii
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -208,17 +207,18 @@ def _parse_operation(row: object) -> list[Operation]:
     if outer.raw("KV") is None:
         return []
     fields = Fields(outer.raw("KV"), _PREFIX)
-    if "\x00" in fields.text("Key"):
+    key, text = fields.text("Key"), fields.text("Value")
+    if "\x00" in key:
         # The tree ends its keys with one; no path can hold one either.
         raise Problem(400, f"{_PREFIX}: a key cannot hold a NUL")
     try:
-        value = base64.b64decode(fields.text("Value"), validate=True)
-    except binascii.Error:
+        value = binascii.a2b_base64(text, strict_mode=True) if text else b""
+    except (binascii.Error, ValueError):
         raise Problem(400, f"{_PREFIX}: illegal base64 data at input byte 0") from None
     return [
         Operation(
             fields.text("Verb"),
-            fields.text("Key"),
+            key,
             value,
             fields.number("Flags"),
             fields.number("Index"),
@@ -243,7 +243,7 @@ def transact(call: Call) -> Outcome:
         draft = Draft(state.kv, state.index)
         results, errors = _run(call, draft, operations)
     else:
-        with state.draft() as draft:
+        with state.draft(call.request) as draft:
             results, errors = _run(call, draft, operations)
             if errors:
                 draft.changes.clear()
