@@ -6,6 +6,7 @@ isolation (G3).
 from __future__ import annotations
 
 from tests.support.working import ClusterCase
+from voltha_coord.consul.address import ConnectionSettings, from_environment
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.settings import Settings
 
@@ -41,7 +42,7 @@ class IsolatedCase(ClusterCase):
         """
         Have members that have divided the work, and have looked at it.
         """
-        members = [self.member(name) for name in names]
+        members = [self.member(n, connection=self.connection(n)) for n in names]
         self.cluster.put_work(*WORK)
         self.cluster.until(lambda: len(self.running()) == len(WORK))
         self.advance(25)
@@ -50,6 +51,13 @@ class IsolatedCase(ClusterCase):
         for runner in self.runners.values():
             runner.calls.clear()
         return members
+
+    @staticmethod
+    def connection(name: str) -> ConnectionSettings:
+        """
+        Give what a member reaches Consul with: a token of its own.
+        """
+        return from_environment({"CONSUL_HTTP_TOKEN": name})
 
     def runs(self, name: str) -> set[str]:
         """
@@ -241,15 +249,13 @@ class KeepTests(IsolatedCase):
 
     def test_refused(self) -> None:
         """
-        What goes on on a member that Consul has no session for stops, once that
-        is certain.
+        What goes on on a member whose token was taken back stops, once that is
+        certain.
         """
         _, b = self.run_work("a", "b")
         self.cut(b)
         self.advance(EMERGENCY)
-        self.cluster.consul.deny = lambda resource, name, access, token: (
-            resource == "session" and "node-of-b" in name
-        )
+        self.cluster.consul.deny = lambda resource, name, access, token: token == "b"
         self.heal(b)
         self.cluster.until(lambda: not self.runs("b"), 20.0)
 
