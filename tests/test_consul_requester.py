@@ -29,7 +29,9 @@ from voltha_coord.consul.model import (
 )
 from voltha_coord.consul.requester import (
     LEADERLESS_SECONDS,
+    OVERTAKEN_SECONDS,
     SILENT_REQUESTS,
+    Outcome,
     Requester,
 )
 from voltha_coord.consul.token import TokenSource
@@ -38,6 +40,7 @@ from voltha_coord.consul.transport import (
     Lane,
     LaneBusy,
     NotConnected,
+    Overtaken,
     Request,
     Response,
 )
@@ -417,6 +420,69 @@ class RequesterTests(SynchronousTestCase):
         self.failureResultOf(requester.request(passes), NotConnected)
 
         self.successResultOf(requester.request(passes))
+
+    def lost(self, *lanes: Lane) -> list[Deferred[Response]]:
+        """
+        Send requests that are not answered, a second apart.
+        """
+        self.now = 0.0
+        self.cancelled: list[Deferred[Response]] = []
+        self.told: list[Outcome] = []
+        silent: list[Deferred[Response]] = [
+            Deferred(self.cancelled.append) for _ in lanes
+        ]
+        self.requester = Requester(
+            [ScriptedTransport(*silent, name="one"), ScriptedTransport()],
+            on_outcome=self.told.append,
+            now=lambda: self.now,
+        )
+        sent = []
+        for lane in lanes:
+            sent.append(self.requester.request(Request("PUT", "/v1/txn", lane=lane)))
+            self.now += OVERTAKEN_SECONDS
+        self.now -= OVERTAKEN_SECONDS
+        return sent
+
+    def test_lost_in_an_outage(self) -> None:
+        """
+        A command that Consul should have answered is given up once it answers
+        again, one sent just now is not; that says nothing about the agent.
+        """
+        old, new = self.lost(Lane.COMMAND, Lane.COMMAND)
+
+        self.requester.give_up_lost()
+
+        error = self.failureResultOf(old, Overtaken).value
+        self.assertIn("PUT /v1/txn: no answer in 1 s", str(error))
+        self.assertNoResult(new)
+        self.assertEqual(len(self.cancelled), 1)
+        self.assertEqual([one.error for one in self.told], [error])
+        self.assertEqual(self.requester.switches, 0)
+        self.requester.give_up_lost()
+        self.assertEqual(len(self.told), 1)
+
+    def test_blocking_queries_wait(self) -> None:
+        """
+        What may take its time, or has a short deadline of its own, is not.
+        """
+        sent = self.lost(Lane.WATCH, Lane.APPLICATION, Lane.SESSION, Lane.SESSION)
+
+        self.requester.give_up_lost()
+
+        for one in sent:
+            self.assertNoResult(one)
+
+    def test_cancelled_is_not_lost(self) -> None:
+        """
+        A command that its sender cancels fails as ever, and is forgotten.
+        """
+        old, _ = self.lost(Lane.COMMAND, Lane.COMMAND)
+
+        old.cancel()
+        self.requester.give_up_lost()
+
+        self.failureResultOf(old, CancelledError)
+        self.assertEqual(self.told, [])
 
     def test_busy_lane(self) -> None:
         """

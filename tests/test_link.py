@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.keeping import RecordingLog
 from voltha_coord.consul.requester import Outcome
-from voltha_coord.consul.transport import LaneBusy, Request
+from voltha_coord.consul.transport import Lane, LaneBusy, Overtaken, Request
 from voltha_coord.errors import ConsulUnavailable, NoClusterLeader
 from voltha_coord.events import Connection, ConnectionChanged, Event
 from voltha_coord.link import Link
@@ -20,6 +20,7 @@ CONNECTED, SUSPENDED, LOST = (
 )
 
 OF_SERVERS = Request("GET", "/v1/kv/a")
+OF_SESSION = Request("PUT", "/v1/session/renew/a", lane=Lane.SESSION)
 OF_AGENT = Request("PUT", "/v1/agent/check/pass/a")
 ANSWERED = Outcome(OF_SERVERS, None, 0.1)
 UNANSWERED = Outcome(OF_SERVERS, ConsulUnavailable("refused"), 0.1)
@@ -152,6 +153,7 @@ class LinkTests(SynchronousTestCase):
         self.connect()
 
         self.link.ended(Outcome(OF_SERVERS, LaneBusy("all taken"), 10.0))
+        self.link.ended(Outcome(OF_SERVERS, Overtaken("given up"), 5.0))
 
         self.assertEqual(self.told, [])
         self.assertEqual(self.link.unanswered, 0)
@@ -163,6 +165,7 @@ class LinkTests(SynchronousTestCase):
         """
         self.connect()
         self.assertEqual(self.again, 0)
+        self.link.ended(Outcome(OF_SESSION, ConsulUnavailable("refused"), 0.1))
         self.link.ended(UNANSWERED)
         self.link.ended(Outcome(OF_AGENT, None, 0.1))
         self.assertEqual(self.again, 0)
@@ -171,6 +174,19 @@ class LinkTests(SynchronousTestCase):
         self.link.ended(ANSWERED)
 
         self.assertEqual(self.again, 1)
+
+    def test_one_endpoint_that_fails_is_no_outage(self) -> None:
+        """
+        What fails while the session's requests are answered, fails by itself:
+        its back-off is not cut short again and again (B6).
+        """
+        self.connect()
+
+        for _ in range(3):
+            self.link.ended(UNANSWERED)
+            self.link.ended(Outcome(OF_SESSION, None, 0.1))
+
+        self.assertEqual(self.again, 0)
 
     def test_agent_without_servers(self) -> None:
         """

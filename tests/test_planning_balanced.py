@@ -255,6 +255,37 @@ class WorkTests(SynchronousTestCase):
 
         self.assertEqual(found.operations, (Assign("a-new-one", "b"),))
 
+    def test_stays_with_its_owner(self) -> None:
+        """
+        Items that nobody has, but that run somewhere, stay there: all of Consul's
+        memory was lost, and the work restored.
+        """
+        owners = {"w1": "c", "w2": "c", "w3": "b", "w4": "a", "w5": "a"}
+        state = evolve(
+            cluster(["a", "b", "c"], owners),
+            owners={work: OwnerRecord(owner, "s") for work, owner in owners.items()},
+        )
+        found = plan(state)
+
+        self.assertEqual(found.placements, owners)
+
+    def test_not_beyond_an_even_share(self) -> None:
+        """
+        An owner keeps as many of such items as it has room for; owners that are
+        gone, or may have no work, keep none.
+        """
+        owners = {"w1": "a", "w2": "a", "w3": "a", "w4": "gone", "w5": "off"}
+        state = evolve(
+            cluster({"a": 1, "b": 1, "off": 0}, ["x", *owners], {"a": ["x"]}),
+            owners={work: OwnerRecord(owner, "s") for work, owner in owners.items()},
+        )
+        found = plan(state)
+
+        self.assertEqual(
+            found.placements,
+            {"x": "a", "w1": "a", "w2": "a", "w3": "b", "w4": "b", "w5": "b"},
+        )
+
     def test_assignments_of_the_dead_without_work(self) -> None:
         """
         What a dead member had and nobody wants any more is cleaned away.

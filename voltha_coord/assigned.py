@@ -27,6 +27,7 @@ from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import Entry, Reading
 from .consul.watch import Watch, WatchTally
+from .forgotten import TROUBLE, Forgotten
 from .keys import is_work_id
 from .listing import list_again
 from .records import PREPARE, RUN, Assignment, WorkItem
@@ -38,7 +39,8 @@ class Assigned:
     """
     One assignment; see Note [The value of an assignment].
 
-    :ivar index: its ModifyIndex.
+    :ivar index: its ModifyIndex; 0 when there is none, and Consul has forgotten
+        it.
     :ivar created: its CreateIndex: another one when it was deleted and put anew.
     :ivar phase: ``run`` or ``prepare``.
     :ivar item: the item as it was applied, ``None`` where the value does not
@@ -89,7 +91,9 @@ class Assignments:
 
     :ivar current: what is heeded now, by work id; ``None`` before the first
         look.
+    :ivar owned: what of it we have claimed, and as what.
 
+    :param forgotten: knows whether Consul has forgotten what it assigned.
     :param changed: called with what was heeded before, whenever it is something
         else now.
     """
@@ -102,6 +106,7 @@ class Assignments:
         prefix: str,
         *,
         instance_id: str,
+        forgotten: Forgotten,
         changed: Callable[[Mapping[str, Assigned]], None],
         random: Callable[[], float],
         tally: WatchTally | None = None,
@@ -113,6 +118,7 @@ class Assignments:
         self._settings = settings
         self._prefix = prefix
         self._instance_id = instance_id
+        self._forgotten = forgotten
         self._changed = changed
         self._log = log
         self._candidate: dict[str, Assigned] | None = None
@@ -130,6 +136,8 @@ class Assignments:
             log=log,
         )
         self.current: dict[str, Assigned] | None = None
+        self.owned: dict[str, WorkItem] = {}
+        self._keeping = False
 
     def start(self) -> None:
         """
@@ -162,6 +170,25 @@ class Assignments:
             if seen is not None and seen.index == index:
                 del self.current[work]
 
+    def own(self, work: str, item: WorkItem) -> None:
+        """
+        Note that we have claimed what is assigned.
+        """
+        if self.current is not None and work in self.current:
+            self.owned[work] = item
+
+    def keep(self) -> None:
+        """
+        Consul has forgotten what it assigned: heed what we own in its place.
+        """
+        self._candidate = {
+            work: Assigned(0, 0, RUN, item, TROUBLE)
+            for work, item in self.owned.items()
+        }
+        self._soaking.cancel()
+        self._heed()
+        self._keeping = True
+
     @inlineCallbacks
     def _read(self, index: int, wait: float, consistent: bool) -> Steps[Reading]:
         reading: Reading = yield self._api.list(
@@ -169,9 +196,23 @@ class Assignments:
         )
         if self.current and not reading.entries:
             reading = yield list_again(self._api, self._prefix)
+            if not reading.entries:
+                yield self._look_whether_forgotten()
         return reading
 
+    @inlineCallbacks
+    def _look_whether_forgotten(self) -> Steps[None]:
+        forgotten: bool = yield self._forgotten.look()
+        if self._keeping and not forgotten:
+            # That nothing is assigned to us is no news to the watch.
+            self._candidate = {}
+            self._heed()
+
     def _seen(self, reading: Reading) -> None:
+        if self._keeping and not reading.entries:
+            # What is kept is heeded already.
+            return
+        self._forgotten.over()
         found = self._parse(reading)
         if found == self.current:
             # Back where we were within the soak: nothing happened.
@@ -214,8 +255,10 @@ class Assignments:
     def _heed(self) -> None:
         if self._candidate is None:
             return
+        self._keeping = False
         before = self.current or {}
         self.current, self._candidate = self._candidate, None
+        self.owned = {w: i for w, i in self.owned.items() if w in self.current}
         if before or self.current:
             self._log.info(
                 "my-assignments-changed", old=len(before), new=len(self.current)

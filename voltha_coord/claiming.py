@@ -145,14 +145,20 @@ class Claiming:
 
     def _to_confirm(self, lease: Lease) -> list[Claim]:
         """
-        Find what is here, ours, and not under that lease.
+        Find what is here, ours, and not under that lease, or lost.
         """
         current = self._assignments.current or {}
         return [
-            Claim(work, current[work].index, item.index, False, False)
+            Claim(
+                work,
+                current[work].index,
+                0 if item.lost else item.index,
+                described=False,
+                reported=False,
+            )
             for work, item in self._running.items.items()
             if item.index
-            and item.lease is not lease
+            and (item.lost or item.lease is not lease)
             and work in current
             and current[work].phase == RUN
         ]
@@ -172,6 +178,8 @@ class Claiming:
                     self._stock.doubt()
                     continue
                 item.index, item.lease, item.asked = index, lease, None
+                item.lost = False
+                self._assignments.own(work, item.wanted or item.description)
                 self._count("work-confirmed")
 
     # Taking.
@@ -291,6 +299,7 @@ class Claiming:
         item.assignment, item.odd = assigned.index, assigned.odd
         if report is not None:
             item.report, item.report_index = report.value, report.modify_index
+        self._assignments.own(work, description)
         self._running.start(item)
 
     @inlineCallbacks

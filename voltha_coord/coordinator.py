@@ -242,7 +242,7 @@ class Coordinator:
             self._leased,
             self._listeners.tell,
             self.log,
-            answers_again=self.retry_timers.hasten,
+            answers_again=self._consul_answers_again,
         )
         self._leader_waiters: Waiters[str] = Waiters()
         self._ready_waiters: Waiters[None] = Waiters()
@@ -732,6 +732,10 @@ class Coordinator:
         self.steady.resync()
         self.tally.requests.ended(outcome)
         self.link.ended(outcome)
+
+    def _consul_answers_again(self) -> None:
+        self._requester.give_up_lost()
+        self.retry_timers.hasten()
 
     def _leased(self) -> bool:
         lease = self.session.lease

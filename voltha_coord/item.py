@@ -51,6 +51,7 @@ class Item:
     :ivar description: what it is, as the runner was told last.
     :ivar digest: of that.
     :ivar index: the ModifyIndex of our owner record, 0 when there is none.
+    :ivar lost: whether that record is gone, with all that Consul knew.
     :ivar lease: the lease it runs under; ``None`` for what runs without one, in
         an emergency, or is only made ready.
     :ivar phase: whether it is to be run, or only made ready.
@@ -73,6 +74,7 @@ class Item:
 
     description: WorkItem
     index: int = 0
+    lost: bool = False
     lease: Lease | None = None
     phase: str = RUN
     described: int | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .consul.requester import Outcome
-from .consul.transport import LaneBusy
+from .consul.transport import Lane, LaneBusy, Overtaken
 from .events import Connection, ConnectionChanged, Event
 
 
@@ -23,7 +23,8 @@ class Link:
     :param now: the lease clock, in seconds.
     :param leased: whether there is a lease to act on.
     :param tell: told of :class:`~.events.ConnectionChanged`.
-    :param answers_again: called when Consul answers after it had not.
+    :param answers_again: called when Consul answers after an outage.  What fails
+        while the session's own requests are answered is none.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Link:
         self._log = log
         self._answers_again = answers_again
         self._answered_at: float | None = None
+        self._outage = False
         self.connection = Connection.SUSPENDED
         self.unanswered = 0
         self.reconnects = 0
@@ -56,12 +58,14 @@ class Link:
         Note what became of a request.
 
         An agent goes on answering for itself while its servers have no leader:
-        that alone mends nothing.  A request that was never sent says nothing.
+        that alone mends nothing.  A request that was never sent, or that we gave up
+        ourselves, says nothing.
         """
-        if isinstance(outcome.error, LaneBusy):
+        if isinstance(outcome.error, LaneBusy | Overtaken):
             return
         if not outcome.answered:
             self.unanswered += 1
+            self._outage |= outcome.request.lane is Lane.SESSION
             self._become(self._broken(), str(outcome.error))
             return
         self._answered_at = self._now()
@@ -72,7 +76,8 @@ class Link:
             self.reconnects += 1
             self._log.info("reconnected-to-consul", after_retries=missed)
         self._become(Connection.CONNECTED)
-        if missed:
+        outage, self._outage = self._outage, False
+        if outage:
             self._answers_again()
 
     def lease_changed(self) -> None:

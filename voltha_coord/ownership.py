@@ -113,7 +113,8 @@ class Claim:
     An item to be taken.
 
     :ivar work: its id.
-    :ivar assignment: the ModifyIndex of our assignment of it.
+    :ivar assignment: the ModifyIndex of our assignment of it; 0 when there must
+        be none.
     :ivar owner: the ModifyIndex of the owner record to be replaced, a former
         one of ours; 0 when there must be none.
     :ivar described: whether its description under ``work/`` is to be read.
@@ -233,8 +234,11 @@ class Ownership:
 
     def _claim_ops(self, claim: Claim, value: bytes) -> tuple[Op, ...]:
         keys, work = self._keys, claim.work
+        assignment = keys.assignment(self._instance_id, work)
         ops: tuple[Op, ...] = (
-            Op.check_index(keys.assignment(self._instance_id, work), claim.assignment),
+            Op.check_index(assignment, claim.assignment)
+            if claim.assignment
+            else Op.check_not_exists(assignment),
             Op.cas(keys.owner(work), value, claim.owner),
         )
         if claim.described:

@@ -15,6 +15,7 @@ from .changes import Changes
 from .claiming import Claiming
 from .descriptions import Descriptions
 from .extras import Extras
+from .forgotten import Forgotten
 from .interfaces import IRunner
 from .item import Item
 from .overdue import Overdue
@@ -108,12 +109,22 @@ def put_together(
 
     standing = Standing(coordinator, instance_id)
     ownership = Ownership(api, keys, instance_id)
+    forgotten = Forgotten(
+        reactor.seconds,
+        api,
+        keys,
+        ownership,
+        owned=lambda: assignments.owned,
+        begun=lambda: assignments.keep(),
+        log=log,
+    )
     assignments = Assignments(
         reactor,
         api,
         settings,
         keys.assignments_of(instance_id),
         instance_id=instance_id,
+        forgotten=forgotten,
         changed=hears.assignments_changed,
         **tally("assignments"),
     )
@@ -154,7 +165,15 @@ def put_together(
         left_alone=hears.doubt,
         **chance,
     )
-    stock = Stock(ownership, running, releasing, session, coordinator.succession, log)
+    stock = Stock(
+        ownership,
+        running,
+        releasing,
+        session,
+        coordinator.succession,
+        forgotten.look,
+        log,
+    )
     awaited = Awaited(
         reactor,
         owners_watch,

@@ -22,10 +22,10 @@ its lease must be over.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks
 
 from ._types import Steps
 from .errors import ConsulError
@@ -47,6 +47,9 @@ class Stock:
     :ivar former: owner records in our name that nothing here runs under, by
         work id.
     :ivar asking: whether a question is under way that decides what we own.
+
+    :param forgot: finds out whether Consul has forgotten what we own: it has no
+        record in our name.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Stock:
         releasing: Releasing,
         session: SessionKeeper,
         judge: Judge,
+        forgot: Callable[[], Deferred[bool]],
         log: Any,
     ) -> None:
         self._ownership = ownership
@@ -63,6 +67,7 @@ class Stock:
         self._releasing = releasing
         self._session = session
         self._judge = judge
+        self._forgot = forgot
         self._log = log
         self._taken_under: Lease | None = None
         self._unsure = False
@@ -93,8 +98,15 @@ class Stock:
         self.asking, self._unsure = True, False
         self._over_now.clear()
         records: dict[str, OwnRecord] = yield self._ownership.records()
+        forgotten = not records and (yield self._forgot())
         self.asking = False
         self._taken_under = lease
+        if forgotten:
+            # What is here is claimed anew, and goes on.
+            for item in self._running.items.values():
+                item.lost = item.index > 0
+            self.former = {}
+            return
         for work, item in tuple(self._running.items.items()):
             if not item.index:
                 continue

@@ -3,6 +3,14 @@ Every request to Consul passes here: token, datacenter, agents in turn, errors.
 
 Because every one does, callbacks are added by hand: they cost a fraction of what
 generators do.
+
+# Note [Lost in an outage]
+
+What is sent while Consul hangs, or a firewall swallows it, may never be answered,
+though Consul is back soon.  Whoever waits for it would wait for the rest of its
+deadline, seconds in which an item is not started or not moved.  So when Consul
+answers again, requests that should have been answered before are given up, and
+asked anew.
 """
 
 from __future__ import annotations
@@ -13,7 +21,7 @@ from typing import Any
 
 import structlog
 from attrs import evolve, frozen
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import CancelledError, Deferred, DeferredList
 from twisted.python.failure import Failure
 
 from ..errors import (
@@ -26,7 +34,15 @@ from ..errors import (
 from .classify import error_of
 from .genuine import Genuine
 from .token import TokenSource
-from .transport import ITransport, LaneBusy, NotConnected, Request, Response
+from .transport import (
+    ITransport,
+    Lane,
+    LaneBusy,
+    NotConnected,
+    Overtaken,
+    Request,
+    Response,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +54,10 @@ SILENT_REQUESTS = 3
 #: The agent answers, but its servers have no leader: for so many seconds, and
 #: the next agent is tried.  Elections are over by then, and so are leases.
 LEADERLESS_SECONDS = 15.0
+
+
+#: A command that was sent so many seconds ago should have been answered.
+OVERTAKEN_SECONDS = 1.0
 
 
 @frozen
@@ -106,6 +126,8 @@ class Requester:
         self._on_outcome = on_outcome
         self._now = now
         self._current = 0
+        #: Commands under way, and when they were sent.
+        self._commands: dict[Deferred[Response], float] = {}
         #: How often the next agent was taken.
         self.switches = 0
         self._silent = 0
@@ -152,7 +174,10 @@ class Requester:
         agent = self._current
         sent = self._now()
 
+        command = request.lane is Lane.COMMAND
+
         def answered(response: Response) -> Response:
+            self._commands.pop(asking, None)
             found = error_of(response)
             fault = self._genuine[agent].fault(request, response)
             if found is None and fault is not None:
@@ -168,10 +193,17 @@ class Requester:
             return response
 
         def unanswered(failure: Failure) -> Failure:
-            error = failure.value
+            error: BaseException | None = failure.value
+            given_up = command and self._commands.pop(asking, None) is None
+            if given_up and isinstance(error, CancelledError):
+                error = Overtaken(
+                    f"{request.method} {request.path}: no answer in "
+                    f"{self._now() - sent:.3g} s, though Consul answers others"
+                )
+                failure = Failure(error)
             if isinstance(error, ConsulUnavailable):
-                if not isinstance(error, LaneBusy):
-                    # That is of our own making: no word about Consul's agent.
+                if not isinstance(error, LaneBusy | Overtaken):
+                    # Those are of our own making: no word about Consul's agent.
                     self._went_unanswered(agent, error)
                 self._on_outcome(Outcome(request, error, self._now() - sent))
             return failure
@@ -179,7 +211,20 @@ class Requester:
         asking: Deferred[Response] = self._transports[agent].request(
             self._dressed(request)
         )
+        if command:
+            self._commands[asking] = sent
         return asking.addCallbacks(answered, unanswered)
+
+    def give_up_lost(self) -> None:
+        """
+        Consul answers again: give up what it should have answered before; see
+        Note [Lost in an outage].
+        """
+        latest = self._now() - OVERTAKEN_SECONDS
+        for asking, sent in tuple(self._commands.items()):
+            if sent <= latest:
+                del self._commands[asking]
+                asking.cancel()
 
     def _look_at_servers(self, request: Request, found: ConsulError | None) -> None:
         """

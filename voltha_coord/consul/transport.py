@@ -95,6 +95,14 @@ class LaneBusy(RequestTimedOut):
     """
 
 
+class Overtaken(RequestTimedOut):
+    """
+    It was sent when Consul did not answer, later ones are answered by now, and it
+    is not: it was lost on the way, or its answer was.  Given up before its
+    deadline.  Worth a retry.
+    """
+
+
 class ITransport(Interface):
     """
     Carries requests to one Consul agent.

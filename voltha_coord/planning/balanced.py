@@ -39,7 +39,8 @@ class BalancedPlanner:
     An item found with several members stays with one: its owner if that is in
     maintenance, else one that may have work, then its owner, then the one with
     the fewest.  Whatever is left open is settled by the order of work ids and
-    member ids.
+    member ids.  An item that no member has stays with its owner, as far as
+    that one has room.
     """
 
     def plan(self, state: ClusterState) -> Plan:
@@ -55,12 +56,15 @@ class BalancedPlanner:
         after = {**current.placements, **stays}
         held = Counter(after.values())
         _settle(current.duplicates, state, weights, after, held)
-        targets = apportion(weights, len(state.work) - len(stays), held)
+        owners = _owners(state, weights, after)
+        most = held or Counter(owners.values())
+        targets = apportion(weights, len(state.work) - len(stays), most)
         targets.update(Counter(stays.values()))
-        homeless = [
-            *_surplus(after, held, targets),
-            *(state.work.keys() - after.keys()),
-        ]
+        moving = [*_surplus(after, held, targets)]
+        # What moves leaves room.
+        held = Counter({m: min(n, targets.get(m, 0)) for m, n in held.items()})
+        free = sorted(state.work.keys() - after.keys())
+        homeless = [*moving, *_stay(free, owners, targets, after, held)]
         homeless.sort()
         after.update(zip(homeless, _room(held, targets), strict=True))
         return Plan(current.operations(after), after)
@@ -84,6 +88,43 @@ def _settle(
         keeper = min((m not in weights, m != owner, held[m], m) for m in members)[3]
         placements[work] = keeper
         held[keeper] += 1
+
+
+def _owners(
+    state: ClusterState, weights: Mapping[str, float], placements: Mapping[str, str]
+) -> dict[str, str]:
+    """
+    Give the owners of items that are with nobody, where they may have work: the
+    items run there already.  Their assignments were lost, or all of Consul's
+    memory.
+    """
+    found = {}
+    for work in sorted(state.work.keys() - placements.keys()):
+        owner = state.owner_of(work)
+        if owner is not None and owner in weights:
+            found[work] = owner
+    return found
+
+
+def _stay(
+    homeless: list[str],
+    owners: Mapping[str, str],
+    targets: Mapping[str, int],
+    placements: dict[str, str],
+    held: Counter[str],
+) -> list[str]:
+    """
+    Let items stay with their owners as far as these have room; give the others.
+    """
+    others = []
+    for work in homeless:
+        owner = owners.get(work)
+        if owner is not None and held[owner] < targets[owner]:
+            placements[work] = owner
+            held[owner] += 1
+        else:
+            others.append(work)
+    return others
 
 
 def _surplus(
