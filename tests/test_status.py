@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 
+from voltha_coord.settings import Settings
+
 from .support.embedded import ClusterTestCase
 
 
@@ -33,6 +35,7 @@ class StatusTests(ClusterTestCase):
                     "lease_remaining",
                     "liveness",
                     "members",
+                    "emergency",
                     "workload",
                     "assigned",
                     "errors",
@@ -113,6 +116,38 @@ class StatusTests(ClusterTestCase):
         self.assertEqual(
             status["session_id"] is None, status["waiting_for"] is not None
         )
+
+    def test_emergency(self) -> None:
+        """
+        In an emergency the status shows since when, what is to come, what runs
+        here because of it, and what would end it; and it is still JSON.
+        """
+        settings = Settings(isolation="takeover", node_recover_timeout=40.0)
+        a = self.lead(settings=settings)
+        self.cluster.put_work("x")
+        self.cluster.advance(20)
+        self.assertIsNone(a.status()["emergency"])
+        self.cluster.network(a).partition()
+        self.cluster.until(lambda: a.role == "emergency")
+        self.cluster.advance(5)
+
+        status = a.status()
+
+        emergency = status["emergency"]
+        self.assertEqual(emergency["isolation"], "takeover")
+        self.assertAlmostEqual(emergency["since_seconds"], 5.0, delta=0.1)
+        self.assertAlmostEqual(emergency["cut_off_seconds"], 15.0, delta=0.1)
+        self.assertAlmostEqual(emergency["takes_over_in"], 25.0, delta=0.1)
+        self.assertEqual(emergency["extra"], [])
+        self.assertEqual(
+            (status["role"], status["is_leader"], status["leader_id"]),
+            ("emergency", False, None),
+        )
+        self.assertEqual(
+            status["waiting_for"], "contact with Consul, to end an emergency"
+        )
+        self.assertEqual(status["workload"], ["x"])
+        self.assertEqual(json.loads(json.dumps(status)), status)
 
     def test_waits_for_a_session(self) -> None:
         """

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 from urllib.request import Request, urlopen
 
 from twisted.internet import reactor as _reactor
@@ -21,10 +21,14 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
+from tests.support.embedded import ClusterTestCase
 from tests.support.real_consul import RealConsul, require_binary
+from tests.support.working import StringRunner
 from tests.test_twistd import Twistd
 from voltha_coord._types import Steps
+from voltha_coord.coordinator import Coordinator
 from voltha_coord.ending import STUCK_STATUS
+from voltha_coord.events import Event, WorkStuck
 from voltha_coord.keys import Keys
 from voltha_coord.settings import Settings, guard_seconds
 
@@ -88,6 +92,120 @@ class Runner:
         if KIND == "never":
             return Deferred()
 '''
+
+
+class MemberTests(ClusterTestCase):
+    """
+    Tests of what a member does about work that has not stopped.
+    """
+
+    def setUp(self) -> None:
+        """
+        Have nobody end.
+        """
+        super().setUp()
+        self.happened: list[Any] = []
+
+    def member(self, stuck_work: str, *, ends: bool) -> Coordinator:
+        """
+        Add a member that does that.
+        """
+        member = self.cluster.add(
+            "a",
+            settings=Settings(stuck_work=stuck_work),
+            on_stuck=self.happened.append if ends else None,
+        )
+        member.listen(self.heard)
+        return member
+
+    def heard(self, event: Event) -> None:
+        """
+        Note who is told that work is stuck.
+        """
+        if isinstance(event, WorkStuck):
+            self.happened.append(event)
+
+    def test_exit(self) -> None:
+        """
+        Those who listen are told; then the process ends.
+        """
+        self.member("exit", ends=True).work_stuck(("x", "y"))
+
+        self.assertEqual(self.happened, [WorkStuck(("x", "y")), ("x", "y")])
+        self.assertEqual(self.logged("stuck-work-only-reported"), [])
+
+    def test_report(self) -> None:
+        """
+        Where it is only to be reported the process goes on.
+        """
+        self.member("report", ends=True).work_stuck(("x",))
+
+        self.assertEqual(self.happened, [WorkStuck(("x",))])
+
+    def test_nothing_ends(self) -> None:
+        """
+        Where nothing was given that ends the process, that is said at the start.
+        """
+        member = self.member("exit", ends=False)
+
+        self.assertEqual(len(self.logged("stuck-work-only-reported")), 1)
+        member.work_stuck(("x",))
+        self.assertEqual(self.happened, [WorkStuck(("x",))])
+
+    def test_ends_badly(self) -> None:
+        """
+        What is to end the process and fails is said, as loudly as can be.
+        """
+
+        def fail(items: tuple[str, ...]) -> None:
+            raise OSError("no")
+
+        member = self.cluster.add(
+            "a", settings=Settings(stuck_work="exit"), on_stuck=fail
+        )
+
+        member.work_stuck(("x",))
+
+        (said,) = self.logged("process-not-ended")
+        self.assertEqual((said["log_level"], said["error"]), ("critical", "no"))
+
+    def test_unstopped(self) -> None:
+        """
+        What may be running is told to whoever watches over the process, also
+        once it may not run any more; and until when it may.
+        """
+        stopping: Deferred[None] = Deferred()
+        runner = StringRunner()
+        runner.stops["x"] = stopping
+        a = self.cluster.add("a", runner=runner)
+        self.assertEqual((a.work_deadline, [*a.unstopped_work]), (None, []))
+        self.cluster.put_work("x", "y")
+        self.cluster.until(lambda: len(a.unstopped_work) == 2)
+        self.assertGreater(a.work_deadline or 0, a.steady.seconds())
+        self.cluster.network(a).partition()
+        self.cluster.advance(5)
+
+        self.assertEqual([*a.unstopped_work], ["x"])
+        self.assertEqual(a.worker.my_workload, set())
+        self.assertLess(a.work_deadline or 0, a.steady.seconds())
+        stopping.callback(None)
+        self.assertEqual([*a.unstopped_work], [])
+
+    def test_a_worker_of_ones_own(self) -> None:
+        """
+        Of a worker that has nothing but the original's ``my_workload``, that may
+        be running.
+        """
+
+        class Plain:
+            my_workload: ClassVar[set[str]] = {"x"}
+
+            def __init__(self, instance_id: str, coordinator: object) -> None:
+                pass
+
+        a = self.cluster.add("a", worker_class=Plain)
+
+        self.assertEqual(a.unstopped_work, {"x"})
 
 
 class StuckWorkTests(TestCase):

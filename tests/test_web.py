@@ -102,6 +102,11 @@ class FaceTests(SynchronousTestCase):
             "consul": {"address": "http://c:8500", "connection": "lost"},
         }
         self.assertEqual(unready_reason(status), "shutting down")
+        status["role"] = "emergency"
+        self.assertEqual(
+            unready_reason(status),
+            "in an emergency: Consul does not answer at http://c:8500",
+        )
         status["role"] = "candidate"
         self.assertEqual(
             unready_reason(status), "Consul does not answer at http://c:8500"

@@ -845,8 +845,13 @@ class Coordinator:
         :param items: its ids.
         """
         self._listeners.tell(WorkStuck(items))
-        if self.settings.stuck_work == EXIT and self._on_stuck is not None:
+        if self.settings.stuck_work != EXIT or self._on_stuck is None:
+            return
+        try:
             self._on_stuck(items)
+        except Exception as error:
+            # The worker that tells us goes on pressing what is stuck.
+            self.log.critical("process-not-ended", error=str(error), exc_info=True)
 
     # What a status page shows.
 
