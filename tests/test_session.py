@@ -917,6 +917,25 @@ class KeepingTests(Base):
         self.assertEqual(len(self.bench.log.of("lease-restored")), 1)
         self.end()
 
+    def test_renewals_are_tried_faster_while_they_fail(self) -> None:
+        """
+        Once renewals fail they come every second, and as seldom as before once one
+        is answered: an outage that ends shortly before the lease is ridden out.
+        """
+        self.begin()
+        self.lose_requests(RENEW)
+        self.bench.advance(RENEWAL_SPAN - 1.5)
+        self.bench.network.loses_request = lambda request: False
+
+        self.bench.advance(6.0)
+
+        self.assertTrue(self.leased)
+        self.assertEqual(self.bench.log.of("lease-over"), [])
+        before = len(self.bench.requests(RENEW))
+        self.bench.advance(9.0)
+        self.assertEqual(len(self.bench.requests(RENEW)) - before, 3)
+        self.end()
+
     def test_renewals_ran_out_and_the_session_with_them(self) -> None:
         """
         If the renewal that is answered at last says 404, a new one is made.

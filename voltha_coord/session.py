@@ -76,6 +76,10 @@ SAY_AGAIN = 60.0
 #: most often on this machine.
 ESTABLISH_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0)
 
+#: While renewals fail one is sent every so many seconds: an outage may be over
+#: long before the next one would be due.
+RENEW_AGAIN_SECONDS = 1.0
+
 #: So many sessions of our own are remembered.  One that was forgotten is like
 #: anybody's: whoever succeeds it waits until its lease must be over.
 OWN_SESSIONS = 1000
@@ -563,6 +567,8 @@ class SessionKeeper:
             self._doubt(session, RENEWAL_REFUSED)
         except ConsulError as error:
             self._troubles.say("could-not-renew-session", error)
+            again = min(self._settings.renew_interval, RENEW_AGAIN_SECONDS)
+            self._renewing.pace(again)
             if isinstance(error, ForeignAnswer) and self._check is not None:
                 self._check.distrust()
         else:
