@@ -32,11 +32,13 @@ class Bench:
     :ivar sandbox: starts its processes.
     :ivar network: makes its machines; ``None`` where that is not allowed.
     :ivar random: at what moments things happen.
+    :ivar log_level: what members log.
     """
 
     sandbox: Sandbox
     network: Network | None
     random: Random
+    log_level: str = "info"
 
 
 @frozen
@@ -92,7 +94,7 @@ def parse(arguments: Sequence[str], environment: dict[str, str]) -> argparse.Nam
         help="do as if namespaces could not be made",
     )
     parser.add_argument(
-        "--keep", action="store_true", help="keep the logs and the records"
+        "--keep", action="store_true", help="log all, and keep the logs and records"
     )
     return parser.parse_args(arguments)
 
@@ -111,7 +113,10 @@ def measure(
     seconds = sum(START_SECONDS + e.seconds * e.times(options) for e in wanted)
     say(f"{title}: about {seconds / 60:.0f} min, {load()}")
     bench = Bench(
-        sandbox, Network() if sandbox.isolated else None, Random(options.seed)
+        sandbox,
+        Network() if sandbox.isolated else None,
+        Random(options.seed),
+        "debug" if options.keep else "info",
     )
     say(*HEAD)
     told: list[str] = []

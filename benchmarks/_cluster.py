@@ -125,7 +125,7 @@ class Cluster:
 
     def __init__(
         self,
-        sandbox: Sandbox,
+        bench: Bench,
         agents: Sequence[Agent],
         options: Sequence[str] = (),
         *,
@@ -136,10 +136,10 @@ class Cluster:
         self.original = original
         self.keys = Keys(f"bench/{name}")
         self.address = (agents[0] if ask_at is None else ask_at).address
-        folder = sandbox.new_folder(name)
+        folder = bench.sandbox.new_folder(name)
         self.records = Records(folder / "records")
-        self._sandbox = sandbox
-        self._options = options
+        self._sandbox = bench.sandbox
+        self._options = ("--log-level", bench.log_level, *options)
         self._watched: list[Observer] = []
         self._items = 0
         self.members = {
@@ -445,9 +445,7 @@ def a_cluster(
     """
     (server,) = start_servers(bench.sandbox, 1)
     try:
-        with Cluster(
-            bench.sandbox, [server] * members, options, original=original
-        ) as cluster:
+        with Cluster(bench, [server] * members, options, original=original) as cluster:
             cluster.start(items, config)
             yield cluster
     finally:

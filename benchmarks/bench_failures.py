@@ -178,7 +178,7 @@ def a_field(
         clusters = [
             stack.enter_context(
                 Cluster(
-                    bench.sandbox,
+                    bench,
                     clients[2 * n : 2 * n + 2],
                     options,
                     original=original,

@@ -139,7 +139,7 @@ def on_clients(
             client.start()
         for client in clients:
             client.until_ready()
-        with Cluster(bench.sandbox, clients, options, original=original) as cluster:
+        with Cluster(bench, clients, options, original=original) as cluster:
             cluster.start(ITEMS)
             yield Outage(cluster, servers)
     finally:
@@ -156,7 +156,7 @@ def on_single(
     """
     servers = start_servers(bench.sandbox, 1, multiplier)
     try:
-        with Cluster(bench.sandbox, servers * 3, options, original=original) as cluster:
+        with Cluster(bench, servers * 3, options, original=original) as cluster:
             cluster.start(ITEMS)
             yield Outage(cluster, servers)
     finally:

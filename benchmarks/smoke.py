@@ -33,7 +33,6 @@ def once(bench: Bench) -> Iterator[tuple[str, Figure]]:
             "leadership transferred by command",
             bench_handover.by_command(cluster, bench),
         )
-        yield "leader stopped", bench_handover.by_end(cluster, bench)
         watching = bench_worker.Watching(cluster)
         yield "member killed", watching.once(bench, leads=True)
 

@@ -708,7 +708,6 @@ class SmokeTests(SynchronousTestCase):
                 "item moved",
                 "leadership transferred",
                 "leadership transferred by command",
-                "leader stopped",
                 "member killed",
             ],
         )
