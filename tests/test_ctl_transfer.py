@@ -186,7 +186,7 @@ class TransferTests(TransferTestCase):
         for entries, words in (
             ((), "nobody leads"),
             ((Entry(KEYS.leader, b"m1"),), "nobody leads"),
-            ((key,), "m1, which leads, is an original"),
+            ((key,), "m1 leads without a term record"),
             ((original("m1"), key, term), "m1, which leads, is an original"),
             ((member("m1"), key, other), "m1 has not begun its term yet"),
             (

@@ -4,9 +4,6 @@ Asking the leader to hand leadership over, and waiting for what comes of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
-
 from attrs import frozen
 from twisted.internet.defer import CancelledError, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
@@ -17,13 +14,11 @@ from ..consul.api import ConsulApi
 from ..consul.model import Entry, Op
 from ..errors import ConsulError, CoordinationError, TransferRefused
 from ..keys import Keys
-from ..prospect import Prospect
-from ..records import RecordError, TermRecord, TransferRequest
+from ..records import TransferRequest
 from .actions import look
 from .findings import one_line
+from .leadership import Seen, readable, refusal
 from .view import View
-
-_R = TypeVar("_R")
 
 #: Between two looks, in seconds.
 LOOK_SECONDS = 0.1
@@ -59,77 +54,6 @@ class Transferred:
             "asked": self.asked,
             "seconds": round(self.seconds, 3),
         }
-
-
-def refusal(view: View, target: str) -> str:
-    """
-    Say why leadership cannot be handed over as things are; empty when it can.
-
-    :param target: the member that is to lead, empty for any other.
-    """
-    leader, member = view.leader_id, view.leading
-    if leader is None:
-        return "nobody leads: there is nobody to ask"
-    if member is None:
-        return f"{one_line(leader)}, which holds the leader key, is no member"
-    if member.foreign or view.term is None:
-        return f"{leader}, which leads, is an original, and cannot be asked"
-    if view.fencing_token is None:
-        return f"{leader} has not begun its term yet; try again"
-    prospect = Prospect(view.leader, view.planned)
-    if target:
-        why = prospect.unfit(target)
-        return f"{target} {why}" if why else ""
-    return "" if prospect.heir(leader) else "no other member can lead"
-
-
-@frozen
-class _Seen:
-    """
-    One look at what the answer consists of.
-
-    :ivar request: what is asked for now, whoever asks; ``None`` for nothing
-        that can be read.
-    """
-
-    leader: Entry | None = None
-    term: TermRecord | None = None
-    request: TransferRequest | None = None
-
-    @classmethod
-    def of(cls, keys: Keys, entries: Iterable[Entry]) -> _Seen:
-        found = {entry.key: entry for entry in entries}
-        term, request = found.get(keys.term), found.get(keys.transfer)
-        return cls(
-            found.get(keys.leader),
-            term and _readable(TermRecord.from_entry, term),
-            request and _readable(TransferRequest.from_entry, request),
-        )
-
-    @property
-    def holder(self) -> str | None:
-        """
-        Who holds the leader key.
-        """
-        if self.leader is None or self.leader.session is None:
-            return None
-        return self.leader.value.decode("utf-8", "replace")
-
-    def led_by_other_than(self, session: str | None) -> TermRecord | None:
-        """
-        Give the term of a leader with another session, once it has begun.
-        """
-        key, term = self.leader, self.term
-        if key is None or term is None or key.session in (None, session):
-            return None
-        return term if term.session == key.session else None
-
-
-def _readable(read: Callable[[Entry], _R], entry: Entry) -> _R | None:
-    try:
-        return read(entry)
-    except RecordError:
-        return None
 
 
 class Transfer:
@@ -191,7 +115,7 @@ class Transfer:
     def _ask(self, api: ConsulApi, keys: Keys, request: TransferRequest) -> Steps[None]:
         entry: Entry | None = (yield api.get(keys.transfer)).entry
         if entry is not None:
-            pending = _readable(TransferRequest.from_entry, entry)
+            pending = readable(TransferRequest.from_entry, entry)
             if pending and pending.token == request.token and pending.refused is None:
                 raise TransferRefused(
                     f"{self._leader} is asked already to hand leadership over to "
@@ -204,16 +128,16 @@ class Transfer:
             raise TransferRefused("somebody else asks for a hand-over at this moment")
 
     @inlineCallbacks
-    def _look(self, api: ConsulApi, keys: Keys) -> Steps[_Seen]:
+    def _look(self, api: ConsulApi, keys: Keys) -> Steps[Seen]:
         trees = (keys.leader, keys.term, keys.transfer)
         entries: tuple[Entry, ...] = yield api.txn([Op.get_tree(key) for key in trees])
-        return _Seen.of(keys, entries)
+        return Seen.of(keys, entries)
 
     @inlineCallbacks
     def _answer(self, api: ConsulApi, keys: Keys) -> Steps[Transferred]:
         while True:
             try:
-                seen: _Seen = yield self._look(api, keys)
+                seen: Seen = yield self._look(api, keys)
             except ConsulError as error:
                 if not error.retryable:
                     raise
@@ -223,7 +147,7 @@ class Transfer:
                     return outcome
             yield sleep(self._clock, LOOK_SECONDS)
 
-    def _outcome(self, seen: _Seen) -> Transferred | None:
+    def _outcome(self, seen: Seen) -> Transferred | None:
         """
         Give who leads now, ``None`` while there is no answer.
 
@@ -250,7 +174,7 @@ class Transfer:
         Take the request back, and see what came of it meanwhile.
         """
         unread: bool = yield self._take_back(api, keys)
-        seen: _Seen = yield self._look(api, keys)
+        seen: Seen = yield self._look(api, keys)
         outcome = self._outcome(seen)
         if outcome is not None:
             return outcome
@@ -294,7 +218,7 @@ class Transfer:
     @inlineCallbacks
     def _delete(self, api: ConsulApi, keys: Keys) -> Steps[bool]:
         entry: Entry | None = (yield api.get(keys.transfer)).entry
-        request = entry and _readable(TransferRequest.from_entry, entry)
+        request = entry and readable(TransferRequest.from_entry, entry)
         if entry is None or request is None or request.id != self._id:
             return False
         deleted: bool = yield api.delete(entry.key, cas=entry.modify_index)
