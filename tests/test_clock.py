@@ -5,15 +5,20 @@ Time that no step of the wall clock fools.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from threading import Event
+from threading import enumerate as threads
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.task import Clock, LoopingCall, deferLater
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from voltha_coord.clock import STEP_SECONDS, SteadyReactor, boot_time
+from voltha_coord.clock import STEP_SECONDS, SteadyReactor, StepWatch, boot_time
 
 
 class SteppingReactor(Clock):
@@ -404,6 +409,155 @@ class TwistedUsesTests(SteadyReactorTestCase):
         self.under.pass_time(5.1)
 
         self.failureResultOf(waiting)
+
+
+class Offsets:
+    """
+    A wall clock that is ahead of another by one amount after the other, one a
+    look; then by the last.
+
+    :ivar seen: set once the last amount was.
+    """
+
+    def __init__(self, *ahead: float) -> None:
+        self._ahead = list(ahead)
+        self.seen = Event()
+
+    def __call__(self) -> float:
+        """
+        Give the wall clock; the other one stands still.
+        """
+        if len(self._ahead) > 1:
+            return self._ahead.pop(0)
+        self.seen.set()
+        return self._ahead[0]
+
+
+@implementer(IReactorFromThreads)
+class ThreadedReactor(SteppingReactor):
+    """
+    One that takes calls from threads.
+
+    :ivar taken: what it was called with.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[Any] = []
+
+    def callFromThread(self, callable: Any, *args: Any, **kw: Any) -> None:  # noqa: N802 (Twisted's name)
+        """
+        Note a call, and make none.
+        """
+        self.taken.append(callable)
+
+
+class StepWatchTests(SynchronousTestCase):
+    """
+    The thread that notices steps.
+    """
+
+    def steps(self, *ahead: float) -> int:
+        """
+        Count the steps that are noticed.
+        """
+        noticed: list[None] = []
+        wall = Offsets(*ahead, ahead[-1])
+        watch = StepWatch(lambda: noticed.append(None), wall, lambda: 0.0, 0.001)
+        watch.start()
+        self.assertTrue(wall.seen.wait(10.0))
+        watch.stop()
+        return len(noticed)
+
+    def running(self) -> int:
+        """
+        Count the threads that run.
+        """
+        return sum(thread.name == "wall-clock" for thread in threads())
+
+    def test_steps(self) -> None:
+        """
+        A step in either direction is noticed, once.
+        """
+        self.assertEqual(self.steps(0.0, 0.0, 3600.0, 3600.0, 3600.0), 1)
+        self.assertEqual(self.steps(0.0, -3600.0, -3600.0, 0.0), 2)
+
+    def test_slewing_is_no_step(self) -> None:
+        """
+        A clock that is set right little by little is left alone.
+        """
+        self.assertEqual(self.steps(*(0.1 * number for number in range(50))), 0)
+
+    def test_ends(self) -> None:
+        """
+        Stopped before or after its start, it leaves no thread.
+        """
+        before = self.running()
+        stopped, started = (
+            StepWatch(lambda: None, interval=interval) for interval in (60.0, 60.0)
+        )
+        stopped.stop()
+        stopped.start()
+        started.start()
+        started.stop()
+        for thread in threads():
+            if thread.name == "wall-clock" and before == 0:
+                thread.join(10.0)
+
+        self.assertEqual(self.running(), before)
+
+    def test_on_the_wall_clock(self) -> None:
+        """
+        Beside a reactor on the wall clock there is one; it is ended with it.
+        """
+        reactor = ThreadedReactor()
+        reactor.rightNow = time.time()
+        steady = SteadyReactor(reactor, lambda: 0.0)
+        before = self.running()
+        steady.watch()
+        self.assertEqual(self.running(), before + 1)
+
+        steady.unwatch()
+        steady.unwatch()
+
+        for thread in threads():
+            if thread.name == "wall-clock" and before == 0:
+                thread.join(10.0)
+        self.assertEqual(self.running(), before)
+
+    def test_wakes_the_reactor(self) -> None:
+        """
+        What the thread notices has the reactor's timers set anew, in the
+        reactor's own thread.
+        """
+        reactor = ThreadedReactor()
+        reactor.rightNow = time.time()
+        steady = SteadyReactor(reactor, lambda: 0.0)
+        told: list[Callable[[], object]] = []
+
+        def make(stepped: Callable[[], object]) -> StepWatch:
+            told.append(stepped)
+            return StepWatch(stepped, interval=60.0)
+
+        steady.watch(make)
+        told[0]()
+        steady.unwatch()
+
+        self.assertEqual(reactor.taken, [steady.resync])
+
+    def test_on_a_steady_clock(self) -> None:
+        """
+        Where nobody can set the reactor's clock, or no thread can reach it, there
+        is none.
+        """
+        monotonic = ThreadedReactor()
+        pure = SteppingReactor()
+        pure.rightNow = time.time()
+        before = self.running()
+        for reactor in (monotonic, pure):
+            SteadyReactor(reactor, lambda: 0.0).watch()
+
+        self.assertEqual(self.running(), before)
 
 
 class BootTimeTests(SynchronousTestCase):

@@ -15,6 +15,11 @@ is cheap enough to be called at every wake-up (each answer from Consul).  Where
 the reactor itself runs on a monotonic clock, as ``tap`` arranges, neither ever
 has anything to do.
 
+A step backwards holds back the timers that would ask Consul, too, so that no
+answer may come for half a minute, and the lease be over by then.  So beside a
+reactor on the wall clock a thread compares the two (:class:`StepWatch`), and
+wakes the reactor when there was a step.
+
 # Note [Machine sleep]
 
 The lease clock is ``CLOCK_BOOTTIME`` where there is one: unlike the monotonic
@@ -26,14 +31,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from threading import Event, Thread
 from typing import Any
 
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IReactorFromThreads,
+    IReactorTime,
+)
 from zope.interface import implementer
 
 #: A difference between the clocks' advances that counts as a step, in seconds.
 STEP_SECONDS = 0.25
+
+#: A :class:`StepWatch` looks every so many seconds.
+LOOK_SECONDS = 0.25
+
+#: A reactor whose clock is so near to the wall clock is on it.
+_WALL_SECONDS = 60.0
 
 
 def boot_time() -> float:
@@ -45,6 +61,51 @@ def boot_time() -> float:
     if boottime is None:  # pragma: no cover - other systems than Linux
         return time.monotonic()
     return time.clock_gettime(boottime)
+
+
+class StepWatch:
+    """
+    A thread that notices when the wall clock is set; see Note [Steps of the wall
+    clock].
+
+    :param stepped: called in that thread after each step.
+    :param wall: the wall clock, in seconds.
+    :param now: a clock that nobody sets, in seconds.
+    :param interval: between two looks, in seconds.
+    """
+
+    def __init__(
+        self,
+        stepped: Callable[[], object],
+        wall: Callable[[], float] = time.time,
+        now: Callable[[], float] = boot_time,
+        interval: float = LOOK_SECONDS,
+    ) -> None:
+        self._stepped = stepped
+        self._wall = wall
+        self._now = now
+        self._interval = interval
+        self._ended = Event()
+
+    def start(self) -> None:
+        """
+        Begin to look.  The thread keeps no process alive.
+        """
+        Thread(target=self._run, name="wall-clock", daemon=True).start()
+
+    def stop(self) -> None:
+        """
+        Look no more; at once, whether it was started or not.
+        """
+        self._ended.set()
+
+    def _run(self) -> None:
+        offset = self._wall() - self._now()
+        while not self._ended.wait(self._interval):
+            # That the clock is slewed, a little at a time, is no step.
+            before, offset = offset, self._wall() - self._now()
+            if abs(offset - before) >= STEP_SECONDS:
+                self._stepped()
 
 
 @implementer(IDelayedCall)
@@ -153,6 +214,7 @@ class SteadyReactor:
         self._on_step = on_step
         self._calls: dict[_SteadyCall, None] = {}
         self._offset = self._measure()
+        self._watch: StepWatch | None = None
 
     def _measure(self) -> float:
         return self.reactor.seconds() - self._now()
@@ -191,6 +253,29 @@ class SteadyReactor:
         Take a timer off the list.
         """
         self._calls.pop(call, None)
+
+    def watch(
+        self, make: Callable[[Callable[[], object]], StepWatch] = StepWatch
+    ) -> None:
+        """
+        Notice steps though no answer comes, until :meth:`unwatch`; where the
+        reactor is not on the wall clock there is nothing to notice.
+
+        :param make: makes what notices.
+        """
+        reactor: Any = self.reactor
+        threads = IReactorFromThreads.providedBy(reactor)
+        if threads and abs(reactor.seconds() - time.time()) < _WALL_SECONDS:
+            self._watch = make(lambda: reactor.callFromThread(self.resync))
+            self._watch.start()
+
+    def unwatch(self) -> None:
+        """
+        End what :meth:`watch` began, if it did.
+        """
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
 
     def resync(self) -> None:
         """

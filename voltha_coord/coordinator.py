@@ -693,6 +693,7 @@ class Coordinator:
     # Starting.
 
     def _start(self) -> None:
+        self.steady.watch()
         self.session.start()
         self._membership.start()
         self._election.start()
@@ -942,6 +943,7 @@ class Coordinator:
 
     def _shut_down(self) -> None:
         self._registry.pop(self._registered, None)
+        self.steady.unwatch()
         self._role.stop()
 
 
