@@ -14,12 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord import leading
 from voltha_coord.coordinator import Coordinator
-from voltha_coord.emergency import (
-    FIRST_CHANCE_SECONDS,
-    REFUSED_SECONDS,
-    SETTLED_SECONDS,
-    Emergency,
-)
+from voltha_coord.emergency import REFUSED_SECONDS, SETTLED_SECONDS, Emergency
 from voltha_coord.events import Event, RoleChanged
 from voltha_coord.leader import Leader
 from voltha_coord.lease import Lease, LeaseEnd
@@ -28,6 +23,7 @@ from voltha_coord.planning.operations import Plan
 from voltha_coord.planning.state import ClusterState
 from voltha_coord.planning.takeover import Takeover
 from voltha_coord.settings import Settings
+from voltha_coord.wakeful import FIRST_CHANCE_SECONDS
 
 from .support.embedded import ClusterTestCase, to
 

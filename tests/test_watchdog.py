@@ -115,7 +115,7 @@ class LookTests(SynchronousTestCase):
         self.assertEqual(
             (said["event"], said["log_level"]), ("reactor-blocked", "critical")
         )
-        self.assertEqual((said["items"], said["some"]), (2, ("w", "x")))
+        self.assertEqual((said["items"], said["some"]), (2, ["w", "x"]))
 
     def test_blocked_soon_after_a_sign(self) -> None:
         """

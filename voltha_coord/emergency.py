@@ -23,12 +23,6 @@ was taken back).  That is no outage: the others work, and have taken over what
 ran here.  So it stops, as with ``stop``.
 
 Whatever the state, a new lease makes it quiet again, at once: contact.
-
-# Note [A process that slept]
-
-A timer that fires late was set in a process that stood still, or on a machine
-that slept.  Consul may be there all the while and has not been asked yet.  So
-nothing is concluded from such a timer: it is set once more.
 """
 
 from __future__ import annotations
@@ -43,6 +37,8 @@ from ._loops import Timer
 from .lease import Lease, LeaseEnd
 from .planning.takeover import Takeover
 from .settings import KEEP, STOP, TAKEOVER, Settings
+from .taking_over import MOST_NAMED, TakingOver
+from .wakeful import WakefulTimer
 
 #: Consul has answered for so many seconds without giving a session: it refuses
 #: to.  A session that it gives may take the longest pause between two attempts,
@@ -51,16 +47,6 @@ REFUSED_SECONDS = 15.0
 
 #: Consul that has just answered is not silent before so many seconds.
 SETTLED_SECONDS = 1.0
-
-#: A timer that fires so many seconds late tells of a process that slept …
-SLEPT_SECONDS = 1.0
-
-#: … and is set once more, so that Consul can answer first: the longest pause
-#: between two attempts, and twice the time that one may take.
-FIRST_CHANCE_SECONDS = 10.0
-
-#: So many ids are named in a log event at most.
-MOST_NAMED = 5
 
 #: Why an emergency is over.
 CONTACT = "contact"
@@ -116,7 +102,6 @@ class Emergency:
         self._lease = lease
         self._connected = connected
         self._here = here
-        self._plan = plan
         self._changed = changed
         self._log = log
         self._phase = Phase.QUIET
@@ -125,13 +110,11 @@ class Emergency:
         self._cut_off_at = 0.0
         self._entered_at = 0.0
         self._heard = False
-        self._due = 0.0
-        self._takeover_due: float | None = None
-        self._entering = Timer(reactor, self._entering_due)
-        self._taking_over = Timer(reactor, self._take_over)
+        self._entering = WakefulTimer(reactor, self._time_to_enter)
         self._refusing = Timer(reactor, self._refused)
-        #: What runs here only because of the emergency: the values, by work id.
-        self.extra: Mapping[str, bytes] = {}
+        self._taking_over = TakingOver(
+            reactor, connected=connected, plan=plan, changed=changed, log=log
+        )
 
     # What others see.
 
@@ -151,6 +134,13 @@ class Emergency:
         """
         return self._phase in (Phase.CUT_OFF, Phase.EMERGENCY)
 
+    @property
+    def extra(self) -> Mapping[str, bytes]:
+        """
+        What runs here only because of the emergency: the values, by work id.
+        """
+        return self._taking_over.extra
+
     def describe(self) -> dict[str, Any] | None:
         """
         Give what a status page shows of it; ``None`` without an emergency.
@@ -158,12 +148,12 @@ class Emergency:
         if not self.active:
             return None
         now = self._reactor.seconds()
-        due = self._takeover_due
+        due_in = self._taking_over.due_in
         return {
             "isolation": self._settings.isolation,
             "since_seconds": round(now - self._entered_at, 3),
             "cut_off_seconds": round(now - self._cut_off_at, 3),
-            "takes_over_in": None if due is None else round(max(0.0, due - now), 3),
+            "takes_over_in": None if due_in is None else round(due_in, 3),
             "extra": sorted(self.extra),
         }
 
@@ -200,8 +190,8 @@ class Emergency:
         if self._phase is Phase.QUIET:
             self._cut_off()
         elif self._phase is Phase.CUT_OFF and heard:
-            left = self._due - self._reactor.seconds()
-            self._enter_in(max(left, SETTLED_SECONDS))
+            settled = self._reactor.seconds() + SETTLED_SECONDS
+            self._entering.at(max(self._due, settled))
 
     def _hear(self) -> None:
         """
@@ -222,30 +212,21 @@ class Emergency:
     def _cut_off(self) -> None:
         self._phase = Phase.CUT_OFF
         self._cut_off_at = self._reactor.seconds()
-        self._enter_in(self._settings.emergency_timeout)
+        self._entering.at(self._due)
         self._changed()
 
-    def _enter_in(self, seconds: float) -> None:
-        self._due = self._reactor.seconds() + seconds
-        self._entering.set(seconds)
+    @property
+    def _due(self) -> float:
+        """
+        When it is an emergency.
+        """
+        return self._cut_off_at + self._settings.emergency_timeout
 
-    def _entering_due(self) -> None:
-        if self._connected():
-            # Contact or a refusal comes next; or silence, of which we are told.
-            return
-        wait = self._still_to_wait(self._due)
-        if wait:
-            self._enter_in(wait)
-        else:
+    def _time_to_enter(self) -> None:
+        # Where Consul answers, contact or a refusal comes next; or silence, of
+        # which we are told.
+        if not self._connected():
             self._enter()
-
-    def _still_to_wait(self, due: float) -> float:
-        """
-        Give the seconds to wait for something all the same that is due; see Note
-        [A process that slept].
-        """
-        slept = self._reactor.seconds() > due + SLEPT_SECONDS
-        return FIRST_CHANCE_SECONDS if slept else 0.0
 
     def _enter(self) -> None:
         now = self._reactor.seconds()
@@ -254,14 +235,11 @@ class Emergency:
         here = sorted(self._here())
         told: dict[str, Any] = {"items": len(here), "some": here[:MOST_NAMED]}
         if self._settings.isolation == TAKEOVER:
-            timeouts = self._settings
-            due = self._cut_off_at + max(
-                timeouts.emergency_timeout, timeouts.node_recover_timeout
-            )
-            due = max(due, now + self._still_to_wait(due))
-            self._takeover_due = due
-            self._taking_over.set(due - now)
-            told["takes_over_in"] = round(due - now, 3)
+            lost = self._cut_off_at + self._settings.node_recover_timeout
+            self._taking_over.begin_at(max(self._due, lost))
+            due_in = self._taking_over.due_in
+            assert due_in is not None
+            told["takes_over_in"] = round(due_in, 3)
         self._log.critical(
             "emergency-entered",
             isolation=self._settings.isolation,
@@ -272,52 +250,6 @@ class Emergency:
             "stop this process until then",
         )
         self._changed()
-
-    def _take_over(self) -> None:
-        """
-        Begin the work of the others.
-        """
-        assert self._takeover_due is not None
-        wait = self._still_to_wait(self._takeover_due)
-        if self._connected():
-            wait = FIRST_CHANCE_SECONDS
-        if wait:
-            self._takeover_due = self._reactor.seconds() + wait
-            self._taking_over.set(wait)
-            return
-        self._takeover_due = None
-        takeover = self._planned()
-        if takeover is None:
-            return
-        self.extra = takeover.items
-        reasons = sorted(set(takeover.left_out.values()))
-        self._log.critical(
-            "work-taken-over",
-            items=len(takeover.items),
-            some=list(takeover.items)[:MOST_NAMED],
-            left_out=len(takeover.left_out),
-            reasons=reasons[:MOST_NAMED],
-            known_seconds_ago=round(takeover.age, 3),
-            effect="every member that is cut off does this, so an item may run "
-            "once on each of them, and once more where Consul is reached; all of "
-            "this work ends here upon contact",
-        )
-        self._changed()
-
-    def _planned(self) -> Takeover | None:
-        try:
-            planned = self._plan()
-        except Exception as error:
-            # The planner may be anybody's.
-            self._log.exception("takeover-not-planned", error=str(error))
-            return None
-        if planned is None:
-            self._log.error(
-                "takeover-not-planned",
-                error="nothing was read of the cluster before contact was lost",
-                effect="this member goes on with what it runs, and with nothing else",
-            )
-        return planned
 
     def _refused(self) -> None:
         if self.work_goes_on:
@@ -335,17 +267,16 @@ class Emergency:
         End it, whatever it is.
         """
         before, self._phase = self._phase, phase
-        for timer in (self._entering, self._taking_over, self._refusing):
-            timer.cancel()
-        extra, self.extra = self.extra, {}
-        self._takeover_due = None
+        self._entering.cancel()
+        self._refusing.cancel()
+        extra = self._taking_over.end()
         self._heard = False
         if before is Phase.EMERGENCY:
             self._log.warning(
                 "emergency-left",
                 reason=reason,
                 seconds=round(self._reactor.seconds() - self._entered_at, 3),
-                extra=len(extra),
+                extra=extra,
             )
         if before is not phase:
             self._changed()

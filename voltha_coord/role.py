@@ -18,9 +18,9 @@ knows of no leader to follow.
 
 # Note [Emergencies and the role]
 
-An emergency is a role because everything else about the role is over by then:
-the lease has ended, so no term lasts and no leader is known.  It yields to
-whatever is more certain than the lack of contact:
+An emergency is a role because every other one is over by then: the lease has
+ended, so this member leads no more, and whom it followed is long not known for
+certain.  It yields to whatever is more certain than the lack of contact:
 
 - Who leads has a lease.  An alarm that comes then is late, and so is an
   all-clear: neither touches the role.  One elected in an emergency leads at

@@ -180,7 +180,7 @@ class Watchdog(Service):
         log.critical(
             "reactor-blocked",
             items=len(here),
-            some=here[:MOST_NAMED],
+            some=list(here[:MOST_NAMED]),
             blocked_in=_innermost_calls(self._watched),
             status=STUCK_STATUS,
             effect="this process ends: work has not stopped, and other members may "
