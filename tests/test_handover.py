@@ -5,13 +5,17 @@ Tests for handing leadership over, with whole members.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
 
+from voltha_coord._types import Steps
 from voltha_coord.consul.model import Op, SessionSpec
 from voltha_coord.consul.transaction import Transaction
 from voltha_coord.consul.transport import Request
@@ -31,7 +35,9 @@ from voltha_coord.records import Member, TermRecord
 from voltha_coord.settings import Settings
 from voltha_coord.testing import EmbeddedCluster
 
+from .contract.backends import real_reactor
 from .support.embedded import ClusterTestCase, Once, to, writes
+from .support.real_consul import shared_consul
 from .support.working import operations
 
 #: Histories of a minute or so.
@@ -833,6 +839,65 @@ class MeanwhileTests(HandOverCase):
         self.cluster.result(transfer, 30)
         self.cluster.until(lambda: b.is_leader, 1)
 
+    def test_no_answer_to_the_last(self) -> None:
+        """
+        Also what became of the last attempt is found out, however often it has
+        to be asked: then the leader leads on.
+        """
+        a, _ = self.members("b")
+        lost = Once(hands_over, times=9)
+        questions: list[Request] = []
+        asks = to(f"kv/{self.cluster.keys.term}", "GET")
+
+        def every_other(request: Request) -> bool:
+            if asks(request):
+                questions.append(request)
+            return asks(request) and len(questions) % 2 == 1
+
+        self.cluster.network(a).loses_request = lost
+        self.cluster.network(a).loses_reply = every_other
+
+        self.assertIn("got lost", self.refused(a, "b"))
+
+        self.assertEqual((lost.met, len(questions)), (ATTEMPTS, 2 * ATTEMPTS))
+
+    def test_key_lost_unnoticed(self) -> None:
+        """
+        A leader whose watch hangs finds out, when it is to hand over, that it
+        has nothing to hand over any more.
+        """
+        a, b = self.members("b")
+        hung = f"/v1/kv/{self.cluster.keys.leader}"
+        self.cluster.network(a).loses_reply = lambda r: r.path == hung
+        self.cluster.result(self.cluster.api.delete(self.cluster.keys.leader))
+
+        with self.assertRaises(NotLeading):
+            self.cluster.result(a.transfer_leadership("b"))
+
+        self.cluster.until(lambda: b.is_leader, 20)
+
+    def test_key_not_mended(self) -> None:
+        """
+        As long as it is not known who leads, a leader key that somebody
+        overwrites is not mended.
+        """
+        a, b = self.members("b")
+        keys = self.cluster.keys
+        lost = Once(hands_over)
+        asks = to(f"kv/{keys.term}", "GET")
+        self.cluster.network(a).loses_request = lambda r: lost(r) or asks(r)
+        transfer = a.transfer_leadership("b")
+        self.cluster.advance(0.1)
+        sent = self.sent(a, writes(keys.leader))
+
+        self.put(keys.leader, b"who?")
+        self.cluster.advance(5)
+
+        self.assertEqual((a.leader_id, sent), ("who?", []))
+        self.cluster.network(a).loses_request = no_request
+        self.cluster.result(transfer, 20)
+        self.cluster.until(lambda: b.is_leader, 1)
+
     # Other hand-overs, cancelling, shutting down.
 
     def test_two_at_once(self) -> None:
@@ -848,6 +913,26 @@ class MeanwhileTests(HandOverCase):
         with self.assertRaises(NotLeading):
             self.cluster.result(second)
         self.cluster.until(lambda: c.is_leader, 1)
+
+    def test_one_at_a_time(self) -> None:
+        """
+        A second one says nothing about leadership as long as it is not known
+        what becomes of the first.
+        """
+        a, b = self.members("b")
+        self.cluster.network(a).latency = lambda r: 0.1 if hands_over(r) else 0.0
+        self.cluster.network(a).loses_reply = hands_over
+        first = a.transfer_leadership("b")
+        self.cluster.advance(0.05)
+        second = a.transfer_leadership("zz")
+        self.cluster.advance(0.04)
+        self.assertNoResult(second)
+
+        self.cluster.result(first, 0.1)
+
+        with self.assertRaises(NotLeading):
+            self.cluster.result(second)
+        self.assertTrue(b.is_leader)
 
     def test_second_has_its_turn(self) -> None:
         """
@@ -895,6 +980,8 @@ class MeanwhileTests(HandOverCase):
         self.cluster.advance(1)
 
         self.assertEqual(self.cluster.leaders, [b])
+        self.assertEqual(len(self.logged("leadership-handed-over")), 1)
+        self.assertEqual(self.logged("lost-leadership", log_level="warning"), [])
 
     def test_shut_down_before(self) -> None:
         """
@@ -1080,19 +1167,27 @@ class HeirTests(HandOverCase):
 
     def test_drains(self) -> None:
         """
-        And one that is on its way out: handed leadership at the last moment,
-        it gives the key back and does not keep it while its work moves.
+        And one that is on its way out: handed leadership at the last moment, it
+        gives the key back and does not keep it while its work moves.
         """
         a, b = self.members("b")
+        self.cluster.put_work("x", "y")
+        self.cluster.until(lambda: b.worker.my_workload, 6)
+        self.cluster.advance(1)
         self.cluster.network(a).latency = lambda r: 0.01 if hands_over(r) else 0.0
+        stops = to(f"kv/{self.cluster.keys.leader}", "GET")
+        self.cluster.network(b).reply_latency = lambda r: 0.02 if stops(r) else 0.0
         transfer = a.transfer_leadership("b")
-        self.cluster.advance(0.01)
+        self.cluster.advance(0.005)
+        says = writes(self.cluster.keys.member("b"))
+        self.cluster.network(b).latency = lambda r: 0.01 if says(r) else 0.0
 
         ended = b.shutdown()
         self.cluster.result(transfer)
         took = self.cluster.until(lambda: a.is_leader, 5)
 
-        self.assertLess(took, 1.2)
+        self.assertLess(took, 0.2)
+        self.assertTrue(b.worker.my_workload)
         self.cluster.result(ended)
 
     def test_does_not_begin(self) -> None:
@@ -1258,3 +1353,104 @@ class ManyFaultsTests(HandOverCase):
         self.assertEqual(self.logged("task-failed"), [])
         for member in self.cluster.members.values():
             self.assertEqual(member.leader_id, leader.instance_id)
+
+
+class RealConsulTests(TestCase):
+    """
+    On a real Consul, in real time.
+    """
+
+    timeout = 60
+
+    def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits
+        """
+        Let three members agree on a leader.
+        """
+        return self.begin()
+
+    @inlineCallbacks
+    def begin(self) -> Steps[None]:
+        """
+        Begin, and wait for a leader.
+        """
+        consul, reactor = shared_consul(), real_reactor()
+        prefix = f"service/hand-over-{os.getpid()}-{id(self)}"
+        self.members: list[Coordinator] = []
+        for name in "abc":
+            member = Coordinator(
+                "127.0.0.1",
+                "127.0.0.1",
+                name,
+                8880,
+                consul.address,
+                settings=Settings(prefix=prefix),
+                reactor=reactor,
+            )
+            self.addCleanup(member.shutdown)
+            self.members.append(member)
+        for member in self.members:
+            yield member.when_ready()
+        yield self.until(lambda: len(self.leaders) == 1)
+
+    @property
+    def leaders(self) -> list[Coordinator]:
+        """
+        The members that lead.
+        """
+        return [member for member in self.members if member.is_leader]
+
+    @inlineCallbacks
+    def until(self, holds: Callable[[], object]) -> Steps[None]:
+        """
+        Wait for something to come true.
+        """
+        while not holds():
+            self.assertLess(len(self.leaders), 2)
+            yield deferLater(real_reactor(), 0.002)
+
+    @inlineCallbacks
+    def test_handed_about(self) -> Steps[None]:
+        """
+        Leadership goes round, token by token, and nobody is a leader beside
+        another.
+        """
+        tokens = []
+        for _ in range(3):
+            (leader,) = self.leaders
+            tokens.append(leader.lease.token)
+            yield leader.transfer_leadership()
+            self.assertFalse(leader.is_leader)
+            yield self.until(lambda: self.leaders)
+        self.assertEqual(tokens, sorted(set(tokens)))
+        self.assertEqual(len({m.leader_id for m in self.members if m.is_leader}), 1)
+
+    @inlineCallbacks
+    def test_dead_heir(self) -> Steps[None]:
+        """
+        An heir whose session is destroyed is refused, and the leader leads on.
+        """
+        (leader,) = self.leaders
+        token = leader.lease.token
+        heir = next(member for member in self.members if member is not leader)
+        yield heir.api.destroy_session(heir.session_id or "")
+
+        yield self.assertFailure(
+            leader.transfer_leadership(heir.instance_id), TransferRefused
+        )
+
+        self.assertEqual((leader.is_leader, leader.lease.token), (True, token))
+
+    @inlineCallbacks
+    def test_shut_down(self) -> Steps[None]:
+        """
+        When the leader shuts down another one leads; meanwhile nobody does
+        beside it.
+        """
+        (leader,) = self.leaders
+
+        ending = leader.shutdown()
+        self.assertEqual(self.leaders, [])
+        yield self.until(lambda: self.leaders)
+        yield ending
+
+        self.assertEqual(leader.role, "stopped")

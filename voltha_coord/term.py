@@ -225,7 +225,8 @@ class Term:
 
         A request that is not applied yet may still be: only another write of
         the record shuts it out.  That write skips a ``seq``, so that the two
-        can be told apart.
+        can be told apart.  Everything else of the term waits for the answer, so
+        it is asked for as the session's own requests are.
         """
         base = self._record.seq
         for _ in range(SETTLE_ATTEMPTS):
@@ -240,7 +241,7 @@ class Term:
             barrier = evolve(record, seq=base + 2)
             try:
                 results: tuple[Entry, ...] = yield self._api.txn(
-                    self._fenced(barrier, index)
+                    self._fenced(barrier, index), lane=Lane.SESSION
                 )
             except TransactionRefused as refused:
                 if any(refusal.position == 0 for refusal in refused.refusals):
@@ -261,7 +262,9 @@ class Term:
 
         One that the heir has written since says that we wrote our last.
         """
-        reading: Reading = yield self._api.get(self._keys.term, consistent=True)
+        reading: Reading = yield self._api.get(
+            self._keys.term, consistent=True, lane=Lane.SESSION
+        )
         entry = reading.entry
         record = None if entry is None else _readable(entry)
         if record is not None and record.session == self.heir:

@@ -302,6 +302,59 @@ class TransactionContract(ContractBase):
         self.assertEqual((done.status, after["Session"]), (200, heir))
 
     @inlineCallbacks
+    def test_hand_over_whole(self) -> Steps[None]:
+        """
+        A hand-over as it is made: with a fence, with checks of three keys, and
+        with a request that it deletes.  Each thing that has changed meanwhile
+        refuses it whole and is named; all that is written has one index.
+        """
+        mine = yield self.calls.session()
+        heir = yield self.calls.session()
+        leader, term, member, request = map(
+            self.key, ("leader", "term", "members/b", "intent/transfer")
+        )
+        yield self.calls.put(leader, b"a", acquire=mine)
+        yield self.calls.put(member, b"1", acquire=heir)
+        yield self.calls.put(term, b"1")
+        yield self.calls.put(request, b"1")
+        index = {}
+        for name in (leader, member, term, request):
+            index[name] = (yield self.calls.get(name)).entry["ModifyIndex"]
+
+        def hand_over() -> Any:
+            return self.calls.txn(
+                op("check-session", leader, session=mine),
+                op("cas", term, b"2", index=index[term]),
+                op("check-index", leader, index=index[leader]),
+                op("check-index", member, index=index[member]),
+                op("unlock", leader, b"a", session=mine),
+                op("lock", leader, b"b", session=heir),
+                op("check-index", request, index=index[request]),
+                op("delete", request),
+            )
+
+        refused = []
+        for name, position in ((term, 1), (member, 3), (request, 6)):
+            yield self.calls.put(name, b"other")
+            refused.append((_errors((yield hand_over()))[0][0], position))
+            index[name] = (yield self.calls.get(name)).entry["ModifyIndex"]
+        yield self.calls.delete(request)
+        gone = yield hand_over()
+        yield self.calls.put(request, b"1")
+        index[request] = (yield self.calls.get(request)).entry["ModifyIndex"]
+        done = yield hand_over()
+        key = (yield self.calls.get(leader)).entry
+        record = (yield self.calls.get(term)).entry
+        left = yield self.calls.get(request)
+
+        for found, position in refused:
+            self.assertEqual(found, position)
+        self.assertEqual((gone.status, _errors(gone)[0][0]), (409, 6))
+        self.assertEqual((done.status, left.status), (200, 404))
+        self.assertEqual((value_of(key), key["Session"]), (b"b", heir))
+        self.assertEqual(key["ModifyIndex"], record["ModifyIndex"])
+
+    @inlineCallbacks
     def test_fence(self) -> Steps[None]:
         """
         Measured later: check-session alone lets a late write of the same

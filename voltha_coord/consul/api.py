@@ -96,6 +96,12 @@ class ConsulApi:
         self.session_timeout = session_timeout
         self.watch_margin = watch_margin
 
+    def _deadline(self, lane: Lane) -> float:
+        """
+        Give the seconds a request may take that answers at once.
+        """
+        return self.session_timeout if lane is Lane.SESSION else self.command_timeout
+
     # -- Keys ---------------------------------------------------------------
 
     def _read_request(
@@ -106,12 +112,12 @@ class ConsulApi:
         wait: float,
         consistent: bool,
         stale: bool,
+        lane: Lane = Lane.COMMAND,
     ) -> Request:
         params += _consistency(consistent, stale)
         if index <= 0:
-            return Request(
-                "GET", f"/v1/kv/{key}", params, deadline=self.command_timeout
-            )
+            deadline = self._deadline(lane)
+            return Request("GET", f"/v1/kv/{key}", params, deadline=deadline, lane=lane)
         params += (("index", str(index)), ("wait", to_go(wait)))
         return Request(
             "GET",
@@ -129,9 +135,10 @@ class ConsulApi:
         wait: float,
         consistent: bool,
         stale: bool,
+        lane: Lane = Lane.COMMAND,
     ) -> Deferred[Reading]:
         return self.requester.request(
-            self._read_request(key, params, index, wait, consistent, stale)
+            self._read_request(key, params, index, wait, consistent, stale, lane)
         ).addCallback(_reading)
 
     def get(
@@ -142,14 +149,16 @@ class ConsulApi:
         wait: float = 30.0,
         consistent: bool = False,
         stale: bool = False,
+        lane: Lane = Lane.COMMAND,
     ) -> Deferred[Reading]:
         """
         Read one key; with an ``index``, once it may have changed since.
 
         :param wait: seconds a blocking query waits at most.
+        :param lane: what a read goes with that answers at once.
         :raises AccessDenied: when this token may not read the key.
         """
-        return self._read(key, (), index, wait, consistent, stale)
+        return self._read(key, (), index, wait, consistent, stale, lane)
 
     def list(
         self,
@@ -273,13 +282,12 @@ class ConsulApi:
                 ]
             ) from error
 
-        session = lane is Lane.SESSION
         request = Request(
             "PUT",
             "/v1/txn",
             _consistency(consistent),
             encode_body(ops),
-            deadline=self.session_timeout if session else self.command_timeout,
+            deadline=self._deadline(lane),
             lane=lane,
         )
         return self.requester.request(request).addCallbacks(_results, name_keys)
