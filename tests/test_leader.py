@@ -55,13 +55,13 @@ class LeaderCase(ClusterCase):
             self.advance(0.01)
         self.fail("nobody leads")
 
-    def join(self, name: str, **fields: Any) -> str:
+    def join(self, name: str, lock_delay: float = 0.0, **fields: Any) -> str:
         """
         Put a member's key there, held by a session, without a member behind
         it; give the session.
         """
         session: str = self.cluster.result(
-            self.cluster.api.create_session(SessionSpec(name, 3600.0, 0.0))
+            self.cluster.api.create_session(SessionSpec(name, 3600.0, lock_delay))
         )
         record = Member(name, version="1", **fields)
         self.cluster.result(
@@ -133,6 +133,23 @@ class SoakTests(LeaderCase):
         self.wait_until_leading(a)
 
         self.assert_near(self.assigned_after("a"), SETTINGS.departed_soak)
+
+    def test_takeover_after_a_lock_delay(self) -> None:
+        """
+        The time in which nobody led counts: after a lock-delay that is longer than
+        ``departed_soak`` the first pass is made at once.
+        """
+        a = self.member("a")
+        session = self.join("before", lock_delay=SETTINGS.departed_soak + 0.5)
+        leader = self.cluster.api.put(self.keys.leader, b"before", acquire=session)
+        self.cluster.result(leader)
+        self.put(self.keys.assignment("before", "w1"))
+        self.cluster.put_work("w1")
+        self.advance(10)
+        self.cluster.result(self.cluster.api.destroy_session(session))
+        self.wait_until_leading(a)
+
+        self.assert_near(self.assigned_after("a"), 0.0)
 
     def test_after_an_outage(self) -> None:
         """

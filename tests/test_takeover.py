@@ -58,7 +58,7 @@ class TakeoverTests(ClusterTestCase):
     def test_process_dies(self) -> None:
         """
         Another leads after detection and lock-delay, and the work runs
-        elsewhere two soak times later: within five seconds.
+        elsewhere at once: the time in which nobody led was soak enough.
         """
         self.cluster.crash(self.settle())
 
@@ -66,8 +66,8 @@ class TakeoverTests(ClusterTestCase):
 
         lead = self.used.failure_detection + self.used.lock_delay
         self.assertLess(led, lead + SLACK / 2)
-        soaks = self.used.departed_soak + self.used.worker_soak
-        self.assertLess(ran, lead + soaks + SLACK)
+        self.assertGreater(self.used.lock_delay, self.used.departed_soak)
+        self.assertLess(ran, lead + self.used.worker_soak + SLACK / 2)
 
     def test_process_dies_quickly_noticed(self) -> None:
         """

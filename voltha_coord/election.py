@@ -93,6 +93,7 @@ class Election:
 
     :ivar term: the term this member leads, ``None`` when it does not.
     :ivar leader_id: who holds the leader key, as far as is known.
+    :ivar vacancy: for how many seconds nobody had held it when somebody last took it.
     :ivar lock_delayed: whether a lock-delay keeps us from the leader key.
     :ivar terms_begun: how many terms this member has led.
     :ivar terms_ended: how many of them are over, by reason.
@@ -172,6 +173,7 @@ class Election:
         self._paused_until = 0.0
         self._leaderless_since = reactor.seconds()
         self._leaderless_before = 0.0
+        self.vacancy = 0.0
         self.term: Term | None = None
         self.leader_id: str | None = None
         self.lock_delayed = False
@@ -359,6 +361,7 @@ class Election:
                 # Whoever holds it has to wait for its predecessor, and not we.
                 self._office.waiting_for = ""
         if leader != self.leader_id:
+            self.vacancy = self.leaderless_for
             self._leaderless_before = self.leaderless_seconds
             self._leaderless_since = self._reactor.seconds()
             self.leader_id = leader

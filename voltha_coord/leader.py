@@ -10,9 +10,10 @@ at a time.
 
 A term begins with a look at a consistent snapshot; that it can be read and
 planned is what :meth:`Leader.start` waits for.  The first pass that writes
-comes ``departed_soak`` seconds later where work was assigned before, so that a
-takeover is quick, and ``soak`` seconds later in a new cluster, so that all
-members are there.  Members that joined and work that changed are given ``soak``
+comes ``departed_soak`` seconds after the last leader left where work was
+assigned before, so that a takeover is quick: at once, after a lock-delay that
+long.  In a new cluster it comes ``soak`` seconds later, so that all members are
+there.  Members that joined and work that changed are given ``soak``
 seconds to settle, a member that left or leaves ``departed_soak``; more changes
 meanwhile begin the time anew, but hold a pass off for no longer than
 ``MOST_SOAKS`` times that.  Every ``resync_interval`` there is a pass on a
@@ -143,6 +144,7 @@ class Leader:
         self._work: frozenset[str] = frozenset()
         self._looking: Deferred[Look] | None = None
         self._pace = Pace(self._reactor.seconds, self._settings.resync_interval)
+        self._vacancy = coordinator.election.vacancy
         self._calm_until = term.lease.began + self._settings.soak
         self._waiting: tuple[OwnerRecord, ...] = ()
         self._remarks = Remarks(self._keys.freeze, self._log)
@@ -193,9 +195,8 @@ class Leader:
         self._planner.plan(state)
         self._note_members(state.members.values())
         self._work = frozenset(state.work)
-        self._want_pass(
-            self._settings.departed_soak if state.assignments else self._settings.soak
-        )
+        departed = max(0.0, self._settings.departed_soak - self._vacancy)
+        self._want_pass(departed if state.assignments else self._settings.soak)
         for watch in self._watches:
             watch.start()
         self._tasks.spawn("leader", self._run)
