@@ -402,6 +402,22 @@ class KeepTests(EmergencyTestCase):
 
         self.assertTrue(self.emergency.active)
 
+    def test_answers_and_a_session(self) -> None:
+        """
+        A Consul that answers and then gives a session has refused nothing.
+        """
+        self.cut_off()
+        self.answer()
+        self.wait(5)
+        self.begin_lease()
+        self.wait(REFUSED_SECONDS)
+        self.fall_silent()
+        self.end_lease(LeaseEnd.CHECK)
+        self.wait(10)
+
+        self.assertEqual(self.state, (True, True, []))
+        self.assertEqual(self.logged("isolation-refused"), [])
+
     def test_no_refusal(self) -> None:
         """
         Answers between which there is silence are no refusal.

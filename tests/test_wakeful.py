@@ -67,6 +67,7 @@ class WakefulTimerTests(SynchronousTestCase):
         """
         self.clock.advance(100.0)
         self.timer.at(100.0 - SLEPT_SECONDS)
+        self.assertEqual(self.timer.due, 100.0)
         self.clock.advance(0)
         self.timer.at(50.0)
         self.clock.pump([1.0] * 20)
