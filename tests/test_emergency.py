@@ -410,6 +410,7 @@ class KeepTests(EmergencyTestCase):
         self.answer()
         self.wait(5)
         self.begin_lease()
+        self.assert_idle()
         self.wait(REFUSED_SECONDS)
         self.fall_silent()
         self.end_lease(LeaseEnd.CHECK)
