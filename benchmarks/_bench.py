@@ -13,6 +13,7 @@ import argparse
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -121,6 +122,7 @@ def measure(
     say(*HEAD)
     told: list[str] = []
     status = 0
+    began = time.monotonic()
     try:
         for experiment in wanted:
             if experiment.machines and bench.network is None:
@@ -134,7 +136,9 @@ def measure(
             if not met(figures, experiment.target):
                 status = 1
     finally:
-        say("", *(f"- {note}" for note in told), f"- {load()}", "")
+        minutes = (time.monotonic() - began) / 60
+        told.append(f"{minutes:.0f} min, {load()}")
+        say("", *(f"- {note}" for note in told), "")
     return status
 
 

@@ -42,14 +42,15 @@ PATIENCE = 120.0
 
 DEFAULTS = Settings()
 
-#: Lock-delay, soak and two seconds, which come after detection.
-AFTERWARDS = DEFAULTS.lock_delay + DEFAULTS.departed_soak + 2.0
+#: Soak and two seconds; lock-delay before that, where a session was lost.
+SOON = DEFAULTS.departed_soak + 2.0
+AFTERWARDS = DEFAULTS.lock_delay + SOON
 
 #: Within so many seconds Consul finds a node failed.
 NODE_FAILED_SECONDS = 7.0
 
 PROCESS = Target(DEFAULTS.failure_detection + AFTERWARDS)
-IN_ORDER = Target(AFTERWARDS)
+IN_ORDER = Target(SOON)
 NODE = Target(3 * DEFAULTS.session_ttl + AFTERWARDS)
 NODE_WITH_HEALTH = Target(NODE_FAILED_SECONDS + DEFAULTS.session_ttl + AFTERWARDS)
 
@@ -111,6 +112,9 @@ def mend(cluster: Cluster, victim: Member) -> None:
     if not victim.agent.alive:
         victim.agent.start()
         victim.agent.until_ready()
+        if cluster.original and victim.wanted:
+            # It never makes another session.
+            cluster.kill(victim.name)
     if not victim.wanted:
         cluster.note_end(victim.name)
         victim.start()

@@ -373,7 +373,7 @@ class FakeCluster:
     A cluster of two, of which the first leads.
     """
 
-    leader, follower = "m1", "m2"
+    leader, follower, original = "m1", "m2", False
 
     def __init__(self) -> None:
         self.did: list[str] = []
