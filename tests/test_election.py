@@ -625,6 +625,7 @@ class LossTests(ElectionTestCase):
 
         b = self.lead("b")
         before = a._election.leaderless_seconds
+        self.assertGreater(before, 7)
         self.cluster.advance(5)
         self.assertEqual(a._election.leaderless_for, 0)
         self.assertEqual(a._election.leaderless_seconds, before)

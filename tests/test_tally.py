@@ -10,7 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord import errors
 from voltha_coord.consul.requester import Outcome
-from voltha_coord.consul.transport import Lane, LaneBusy, NotConnected, Request
+from voltha_coord.consul.transport import (
+    Lane,
+    LaneBusy,
+    NotConnected,
+    Overtaken,
+    Request,
+)
 from voltha_coord.errors import ConsulError
 from voltha_coord.planning.operations import Assign, Move, Unassign
 from voltha_coord.tally import (
@@ -42,21 +48,23 @@ class OutcomeTests(SynchronousTestCase):
         """
         An outcome is told by the error that says most about it.
         """
-        told = {
-            outcome_of(None): "ok",
-            outcome_of(LaneBusy("")): "lane-busy",
-            outcome_of(NotConnected("")): "not-connected",
-            outcome_of(errors.RequestTimedOut("")): "timed-out",
-            outcome_of(errors.NoClusterLeader("")): "no-cluster-leader",
-            outcome_of(errors.RateLimited("")): "rate-limited",
-            outcome_of(errors.ConsulUnavailable("")): "unavailable",
-            outcome_of(errors.TransactionRefused(())): "refused",
-            outcome_of(errors.AccessDenied("")): "denied",
-            outcome_of(errors.InvalidSession("")): "error",
-        }
+        words: list[tuple[ConsulError | None, str]] = [
+            (None, "ok"),
+            (LaneBusy(""), "lane-busy"),
+            (Overtaken(""), "overtaken"),
+            (NotConnected(""), "not-connected"),
+            (errors.RequestTimedOut(""), "timed-out"),
+            (errors.NoClusterLeader(""), "no-cluster-leader"),
+            (errors.RateLimited(""), "rate-limited"),
+            (errors.ConsulUnavailable(""), "unavailable"),
+            (errors.TransactionRefused(()), "refused"),
+            (errors.AccessDenied(""), "denied"),
+            (errors.InvalidSession(""), "error"),
+        ]
 
-        self.assertEqual(list(told), list(told.values()))
-        self.assertEqual(sorted(told), sorted(OUTCOMES))
+        for error, word in words:
+            self.assertEqual(outcome_of(error), word)
+        self.assertEqual(sorted(word for _, word in words), sorted(OUTCOMES))
 
     def test_bounded(self) -> None:
         """

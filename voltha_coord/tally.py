@@ -19,7 +19,7 @@ from math import inf
 from attrs import Factory, define, field
 
 from .consul.requester import Outcome
-from .consul.transport import Lane, LaneBusy, NotConnected
+from .consul.transport import Lane, LaneBusy, NotConnected, Overtaken
 from .consul.watch import WatchTally
 from .errors import (
     AccessDenied,
@@ -51,6 +51,7 @@ PROMPT_LANES = (Lane.SESSION, Lane.COMMAND)
 #: What a request may come to: the first that fits, and ``ok`` for no error.
 _OUTCOMES: tuple[tuple[type[ConsulError], str], ...] = (
     (LaneBusy, "lane-busy"),
+    (Overtaken, "overtaken"),
     (NotConnected, "not-connected"),
     (RequestTimedOut, "timed-out"),
     (NoClusterLeader, "no-cluster-leader"),
