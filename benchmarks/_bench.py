@@ -15,7 +15,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from random import Random
 from typing import NoReturn
 
@@ -167,10 +166,3 @@ def main(title: str, experiments: Sequence[Experiment]) -> NoReturn:
         return measure(title, experiments, options, sandbox)
 
     sys.exit(contained(work, isolate=not options.no_namespaces, keep=options.keep))
-
-
-def script(name: str) -> Path:
-    """
-    Give the path of a program that is installed beside Python.
-    """
-    return Path(sys.executable).with_name(name)

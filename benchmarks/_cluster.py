@@ -1,111 +1,39 @@
 """
-A cluster that is measured: members as processes of their own.
-
-They are what users run, ``twistd voltha_coord``, with a worker that records what
-it does; or members of the 2016 original, which record the same.
+A cluster that is measured: members under one prefix, the work they divide, and
+what is seen of both.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from random import Random
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from _bench import Bench
 from _consul import Agent, start_servers
 from _http import NoAnswer, Stuck, ask, until
-from _observer import Observer, Row
+from _leadership import Leadership
+from _members import Member, command_of
+from _observer import Observer
 from _records import KILLED, Record, Records, restarted, running, twice
-from _sandbox import Sandbox, kill
+from _sandbox import kill
 
 from voltha_coord.keys import Keys
 
-_PLUGIN = Path(__file__).resolve().with_name("plugin")
-_TWISTD = "from twisted.scripts.twistd import run; run()"
-
-#: What would change how a member is set up.
-_OTHERS = re.compile("VOLTHA_COORD_.*|CONSUL.*|BENCH_.*|INSTANCE_ID|REST_PORT")
+_T = TypeVar("_T")
 
 #: How long members may take to come up and divide their work, in seconds.
 SETTLE_SECONDS = 90.0
 
+#: How long something may take that is measured, in seconds.
+PATIENCE = 120.0
+
 #: How long a member may take to end, in seconds.
 END_SECONDS = 20.0
-
-
-class Member:
-    """
-    One process.
-
-    :param agent: whose agent it talks to, on whose machine it runs.
-    :param command: what it is started with.
-    :ivar wanted: whether it is to be alive.
-    """
-
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        name: str,
-        agent: Agent,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        log: Path,
-    ) -> None:
-        self.name = name
-        self.agent = agent
-        self.log = log
-        self._sandbox = sandbox
-        self._command = command
-        self._environment = environment
-        self.process: subprocess.Popen[bytes] | None = None
-        self.wanted = False
-
-    @property
-    def alive(self) -> bool:
-        """
-        Whether its process runs.
-        """
-        return self.process is not None and self.process.poll() is None
-
-    def start(self) -> None:
-        """
-        Start it, or start it again.
-        """
-        machine = self.agent.machine
-        self.wanted = True
-        self.process = self._sandbox.start(
-            self._command,
-            self.log,
-            self._environment,
-            None if machine is None else machine.network,
-        )
-
-    def send(self, number: signal.Signals) -> float:
-        """
-        Send it a signal, and give when that was done.
-        """
-        assert self.process is not None
-        self.wanted = number == signal.SIGUSR2
-        at = time.monotonic()
-        self.process.send_signal(number)
-        return at
-
-    def tail(self) -> str:
-        """
-        Give how its log ends.
-        """
-        lines = self.log.read_text(errors="replace").splitlines()[-12:]
-        state = "runs" if self.alive else "has ended"
-        return "\n".join([f"{self.name} {state}:", *(f"  {line}" for line in lines)])
 
 
 class Cluster:
@@ -121,6 +49,7 @@ class Cluster:
     :param name: what distinguishes it from others on one Consul.
     :param ask_at: the agent that is asked how it is; default: the first one.
     :ivar records: what happened to their work.
+    :ivar leadership: who leads them.
     """
 
     def __init__(
@@ -137,40 +66,23 @@ class Cluster:
         self.keys = Keys(f"bench/{name}")
         self.address = (agents[0] if ask_at is None else ask_at).address
         folder = bench.sandbox.new_folder(name)
+        options = ("--log-level", bench.log_level, *options)
         self.records = Records(folder / "records")
         self._sandbox = bench.sandbox
-        self._options = ("--log-level", bench.log_level, *options)
-        self._watched: list[Observer] = []
         self._items = 0
-        self.members = {
-            f"m{n}": self._member(f"m{n}", agent, folder)
-            for n, agent in enumerate(agents, 1)
-        }
-        self.leader_key = self.watch(self.keys.leader)
-        self.term_key = self.watch(self.keys.term)
-
-    def _member(self, name: str, agent: Agent, folder: Path) -> Member:
-        prefix = self.keys.prefix
-        if self.original:
-            script = str(_PLUGIN / "original_member.py")
-            command = [sys.executable, script, name, agent.address, prefix]
-        else:
-            command = [
-                sys.executable, "-c", _TWISTD, "-n", "--pidfile=", "voltha_coord",
-                "--instance-id", name, "--consul", agent.address, "--prefix", prefix,
-                "--rest-port", "off", "--worker", "recording",
-                "--internal-host-address", "127.0.0.1",
-                "--external-host-address", "127.0.0.1",
-                "--log-format", "json", *self._options,
-            ]  # fmt: skip
-        environment = {k: v for k, v in os.environ.items() if not _OTHERS.fullmatch(k)}
-        # It runs in another folder than we do.
-        ours = environment.get("PYTHONPATH", "").split(os.pathsep)
-        path = [str(_PLUGIN), *(os.path.abspath(part) for part in ours if part)]
-        environment["PYTHONPATH"] = os.pathsep.join(path)
-        environment["BENCH_RECORD"] = str(self.records.path)
-        log = folder / f"{name}.log"
-        return Member(self._sandbox, name, agent, command, environment, log)
+        self._watched: list[Observer] = []
+        self.members = {}
+        for number, agent in enumerate(agents, 1):
+            member = f"m{number}"
+            self.members[member] = Member(
+                bench.sandbox,
+                member,
+                agent,
+                command_of(member, agent, self.keys.prefix, options, original),
+                self.records.path,
+                folder / f"{member}.log",
+            )
+        self.leadership = Leadership(self.address, self.keys, original)
 
     def __enter__(self) -> Self:
         """
@@ -178,13 +90,16 @@ class Cluster:
         """
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, _: object) -> None:
         """
-        End.
+        End; where something did not come, say how the members are.
         """
-        self.stop()
+        if isinstance(error, Stuck):
+            for member in self.members.values():
+                print(member.tail(), file=sys.stderr)
+        self._stop()
         if kind is None:
-            self.check()
+            self._check()
 
     def watch(self, path: str) -> Observer:
         """
@@ -224,7 +139,7 @@ class Cluster:
 
         :raises Stuck: when that takes too long.
         """
-        self.until("the cluster has settled", self._settled, SETTLE_SECONDS)
+        until("the cluster has settled", self._settled, SETTLE_SECONDS)
 
     def _settled(self) -> bool:
         alive = {name for name, member in self.members.items() if member.alive}
@@ -243,18 +158,6 @@ class Cluster:
         least, most = min(counts.values()), max(counts.values())
         return least > 0 if self.original else most - least <= 1
 
-    def until(self, what: str, found: Callable[[], Any], patience: float) -> Any:
-        """
-        Wait for something; say how the members are if it does not come.
-
-        :raises Stuck: when it does not come in time.
-        """
-        try:
-            return until(what, found, patience)
-        except Stuck as stuck:
-            tails = "\n".join(member.tail() for member in self.members.values())
-            raise Stuck(f"{stuck}\n{tails}") from None
-
     # What is.
 
     @property
@@ -262,24 +165,7 @@ class Cluster:
         """
         Who leads; empty for nobody.
         """
-        held = self.leader_key.now().get(self.keys.leader)
-        if held is None or not held.session:
-            return ""
-        if self.original:
-            return held.value.decode()
-        term = self.term_key.now().get(self.keys.term)
-        said = {} if term is None else term.json()
-        leads = said.get("session") == held.session and not said.get("released")
-        return str(said["holder"]) if leads else ""
-
-    @property
-    def leading(self) -> tuple[str, str]:
-        """
-        What distinguishes the term that is led: the session, and its record.
-        """
-        term = self.term_key.now().get(self.keys.term)
-        token = "" if term is None else str(term.json().get("token"))
-        return self.leading_session, token
+        return self.leadership.leader
 
     @property
     def follower(self) -> str:
@@ -295,19 +181,23 @@ class Cluster:
         """
         return [w for w, m in running(self.records.all()).items() if m == name]
 
-    # What is done to it.
+    def twice(self, since: float) -> list[Record]:
+        """
+        Give the starts, from then on, of items that ran already somewhere.
+        """
+        return [record for record in twice(self.records.all()) if record.at >= since]
 
-    def kill(self, *names: str) -> float:
+    # What is done to it, and waited for.
+
+    def kill(self, name: str) -> float:
         """
-        Kill members, and give when.
+        Kill a member, and give when.
         """
-        at = 0.0
-        for name in names:
-            process = self.members[name].process
-            assert process is not None
-            self.members[name].wanted = False
-            at = self.records.note(name, KILLED)
-            kill(process)
+        member = self.members[name]
+        assert member.process is not None
+        member.wanted = False
+        at = self.records.note(name, KILLED)
+        kill(member.process)
         return at
 
     def note_end(self, name: str) -> None:
@@ -319,95 +209,33 @@ class Cluster:
         process.wait(END_SECONDS)
         self.records.note(name, KILLED)
 
-    # What is waited for.
-
-    def next_held(self, since: float, session: str, patience: float) -> float:
+    def until(self, what: str, found: Callable[[], _T | None]) -> _T:
         """
-        Give when the leader key was held by another session than that one.
-        """
-        return self._seen(
-            self.leader_key,
-            since,
-            lambda rows: _held(rows) not in ("", session),
-            patience,
-        )
+        Wait for something that is measured, and give it.
 
-    def freed(self, since: float, session: str, patience: float) -> float:
+        :raises Stuck: when it does not come.
         """
-        Give when that session did not hold the leader key any more.
-        """
-        return self._seen(
-            self.leader_key, since, lambda rows: _held(rows) != session, patience
-        )
+        return until(what, found, PATIENCE)
 
-    def next_term(self, since: float, session: str, patience: float) -> float:
-        """
-        Give when the first write of a leader of another session was there.
-        """
-        if self.original:
-            # Its first write may change nothing: it leads when it holds the key.
-            return self.next_held(since, session, patience)
-
-        def begun(rows: Mapping[str, Row]) -> bool:
-            said = next((row.json() for row in rows.values()), {})
-            return bool(said.get("session", session) != session)
-
-        return self._seen(self.term_key, since, begun, patience)
-
-    def _seen(
-        self,
-        observer: Observer,
-        since: float,
-        found: Callable[[Mapping[str, Row]], Any],
-        patience: float,
-    ) -> float:
-        try:
-            return observer.first(since, found, patience)
-        except Stuck as stuck:
-            tails = "\n".join(member.tail() for member in self.members.values())
-            raise Stuck(f"{stuck}\n{tails}") from None
-
-    @property
-    def leading_session(self) -> str:
-        """
-        The session that holds the leader key.
-        """
-        return _held(self.leader_key.now())
-
-    def until_elsewhere(
-        self, since: float, items: Iterable[str], victim: str, patience: float
-    ) -> float:
+    def until_elsewhere(self, since: float, items: Iterable[str], victim: str) -> float:
         """
         Wait until items of a member run on others, and give when that was.
+
+        :raises Stuck: when they never do.
         """
         items = list(items)
+        return self.until(
+            f"{victim}'s work runs elsewhere",
+            lambda: restarted(self.records.since(since), items, lambda m: m != victim),
+        )
 
-        def found() -> float | None:
-            return restarted(self.records.since(since), items, lambda m: m != victim)
+    # Its end.
 
-        at: float = self.until(f"{victim}'s work runs elsewhere", found, patience)
-        return at
-
-    def twice(self, since: float) -> list[Record]:
-        """
-        Give the starts, from then on, of items that ran already somewhere.
-        """
-        return [record for record in twice(self.records.all()) if record.at >= since]
-
-    def check(self) -> None:
-        """
-        See that no item ran twice at a time, which no original promises.
-
-        :raises AssertionError: naming those that did.
-        """
-        doubled = self.twice(0.0)
-        if not self.original and doubled:
-            raise AssertionError(f"items ran twice at a time: {doubled[:5]}")
-
-    def stop(self) -> None:
+    def _stop(self) -> None:
         """
         End the members, in order, and remove what they left in Consul.
         """
+        self.leadership.close()
         for observer in self._watched:
             observer.close()
         processes = [m.process for m in self.members.values() if m.process is not None]
@@ -418,9 +246,15 @@ class Cluster:
             # Consul is gone, and what it knew with it.
             return
 
+    def _check(self) -> None:
+        """
+        See that no item ran twice at a time, which no original promises.
 
-def _held(rows: Mapping[str, Row]) -> str:
-    return next((row.session for row in rows.values()), "")
+        :raises AssertionError: naming those that did.
+        """
+        doubled = self.twice(0.0)
+        if not self.original and doubled:
+            raise AssertionError(f"items ran twice at a time: {doubled[:5]}")
 
 
 def wait_a_little(random: Random, most: float = 1.0) -> None:

@@ -25,9 +25,10 @@ from functools import partial
 from signal import SIGTERM
 
 from _bench import Bench, Experiment, main
-from _cluster import Cluster, Member, wait_a_little
+from _cluster import Cluster, wait_a_little
 from _consul import Agent, start_servers
 from _figures import Figure, Target
+from _members import Member
 from _network import Machine
 
 from voltha_coord.settings import Settings
@@ -36,9 +37,6 @@ from voltha_coord.settings import Settings
 CLUSTERS = int(os.environ.get("BENCH_CLUSTERS") or 6)
 
 ITEMS = 20
-
-#: What is longer than any bound is no figure.
-PATIENCE = 120.0
 
 DEFAULTS = Settings()
 
@@ -147,7 +145,7 @@ class Field:
             began.append((fail(cluster, cluster.members[name]), name, items))
         figures = []
         for cluster, (at, name, items) in zip(clusters, began, strict=True):
-            ran = cluster.until_elsewhere(at, items, name, PATIENCE)
+            ran = cluster.until_elsewhere(at, items, name)
             doubled = {"items that ran twice at a time": len(cluster.twice(at))}
             figures.append(Figure(ran - at, counts=doubled))
         for cluster, (_, name, _) in zip(clusters, began, strict=True):

@@ -37,16 +37,16 @@ def by_method(cluster: Cluster, bench: Bench) -> Figure:
     """
     cluster.until_settled()
     wait_a_little(bench.random)
-    leader, session = cluster.leader, cluster.leading_session
+    leader, session = cluster.leader, cluster.leadership.session
     signalled = cluster.members[leader].send(SIGUSR2)
 
     def answered() -> dict[str, float]:
         found = {r.what: r.at for r in cluster.records.since(signalled)}
         if "transfer-refused" in found:
-            raise Stuck(f"refused\n{cluster.members[leader].tail()}")
+            raise Stuck("leadership is not handed over: refused")
         return found if "transferred" in found else {}
 
-    found = cluster.until("leadership is handed over", answered, PATIENCE)
+    found = cluster.until("leadership is handed over", answered)
     asked = found["transfer-asked"]
     return _since(cluster, asked, session)
 
@@ -57,7 +57,7 @@ def by_command(cluster: Cluster, bench: Bench) -> Figure:
     """
     cluster.until_settled()
     wait_a_little(bench.random)
-    session = cluster.leading_session
+    session = cluster.leadership.session
     request = cluster.watch(cluster.keys.transfer)
     began = time.monotonic()
     command = [
@@ -76,7 +76,7 @@ def by_end(cluster: Cluster, bench: Bench) -> Figure:
     """
     cluster.until_settled()
     wait_a_little(bench.random)
-    leader, session = cluster.leader, cluster.leading_session
+    leader, session = cluster.leader, cluster.leadership.session
     asked = cluster.members[leader].send(SIGTERM)
     figure = _since(cluster, asked, session)
     cluster.note_end(leader)
@@ -93,7 +93,7 @@ def work_of(cluster: Cluster, bench: Bench) -> Figure:
     leaver = cluster.follower
     items = cluster.items_of(leaver)
     asked = cluster.members[leaver].send(SIGTERM)
-    ran = cluster.until_elsewhere(asked, items, leaver, PATIENCE)
+    ran = cluster.until_elsewhere(asked, items, leaver)
     cluster.note_end(leaver)
     cluster.members[leaver].start()
     return Figure(ran - asked)
@@ -109,9 +109,9 @@ def _since(
         seen a little late.
     """
     since = asked if began is None else began
-    passed = cluster.freed(since, session, PATIENCE)
-    held = cluster.next_held(since, session, PATIENCE)
-    led = cluster.next_term(since, session, PATIENCE)
+    passed = cluster.leadership.freed(since, session)
+    held = cluster.leadership.held(since, session)
+    led = cluster.leadership.begun(since, session)
     parts = {"key given": passed, "key held": held, "taking office": led}
     return Figure(led - asked, steps(asked, parts))
 

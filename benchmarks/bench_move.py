@@ -49,7 +49,7 @@ def once(cluster: Cluster, owners: Observer, bench: Bench, back: bool) -> Figure
                 return item, at[source, STOPPED, item], at[target, STARTED, item]
         return None
 
-    item, stopped, started = cluster.until("the item has moved", moved, PATIENCE)
+    item, stopped, started = cluster.until("the item has moved", moved)
     owner = cluster.keys.owner(item)
     given = owners.first(
         asked,

@@ -75,7 +75,7 @@ class Outage:
         Do it, and see that nothing has happened.
         """
         cluster = self._cluster
-        leading = cluster.leading
+        leading = cluster.leadership.term
         began, answered = self.once(bench)
         time.sleep(AFTERMATH_SECONDS)
         cluster.until_settled()
@@ -83,7 +83,7 @@ class Outage:
         return Figure(
             answered - began,
             counts={
-                "leadership changes": int(cluster.leading != leading),
+                "leadership changes": int(cluster.leadership.term != leading),
                 "items stopped": len(stops),
             },
         )
@@ -100,7 +100,7 @@ class Outage:
         def again() -> bool:
             return running(cluster.records.all()) == before
 
-        cluster.until("the same members run the same items", again, PATIENCE)
+        cluster.until("the same members run the same items", again)
         records = cluster.records.since(began)
         # What was not stopped has not been in time either.
         stops = {r.item: r.at - began for r in records if r.what == STOPPED}

@@ -16,7 +16,6 @@ from _cluster import Cluster, a_cluster, wait_a_little
 from _figures import Figure, Target, steps
 
 ITEMS = 100
-PATIENCE = 60.0
 
 QUICK = ("--failure-detection", "1", "--lock-delay", "0")
 
@@ -27,11 +26,11 @@ def once(cluster: Cluster, bench: Bench) -> Figure:
     """
     cluster.until_settled()
     wait_a_little(bench.random)
-    leader, session = cluster.leader, cluster.leading_session
+    leader, session = cluster.leader, cluster.leadership.session
     killed = cluster.kill(leader)
-    freed = cluster.freed(killed, session, PATIENCE)
-    held = cluster.next_held(freed, session, PATIENCE)
-    led = cluster.next_term(freed, session, PATIENCE)
+    freed = cluster.leadership.freed(killed, session)
+    held = cluster.leadership.held(freed, session)
+    led = cluster.leadership.begun(freed, session)
     cluster.members[leader].start()
     done = {"detection": freed, "lock-delay and acquiring": held, "taking office": led}
     return Figure(led - killed, steps(killed, done))

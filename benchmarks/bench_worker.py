@@ -51,12 +51,12 @@ class Watching:
         cluster.until_settled()
         wait_a_little(bench.random)
         victim = cluster.leader if leads else cluster.follower
-        items, session = cluster.items_of(victim), cluster.leading_session
+        items, session = cluster.items_of(victim), cluster.leadership.session
         killed = cluster.kill(victim)
-        ran = cluster.until_elsewhere(killed, items, victim, PATIENCE)
+        ran = cluster.until_elsewhere(killed, items, victim)
         done = {"detection": self._left(killed, victim)}
         if leads:
-            done["election"] = cluster.next_term(killed, session, PATIENCE)
+            done["election"] = cluster.leadership.begun(killed, session)
         done["soak, plan, write"] = self._moved(killed, victim)
         if not cluster.original:
             done["claim"] = self._owned(killed, victim, items)

@@ -390,9 +390,7 @@ class FakeCluster:
         """
         return [f"of-{name}"]
 
-    def until_elsewhere(
-        self, since: float, items: Sequence[str], victim: str, patience: float
-    ) -> float:
+    def until_elsewhere(self, since: float, items: Sequence[str], victim: str) -> float:
         """
         After four seconds.
         """
