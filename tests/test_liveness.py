@@ -235,6 +235,79 @@ class ForgottenTests(Base):
         self.assertNotEqual(self.keeper.session_id, self.session)
 
 
+class OtherTokenTests(Base):
+    """
+    Requests carry another token than the one the check was registered with.
+    """
+
+    def use_another_token(self) -> None:
+        """
+        Let requests carry another token from now on.
+        """
+        self.bench.requester.token.set("another")
+
+    def test_told_again(self) -> None:
+        """
+        The agent, which tells the catalog with the token that it was told with, is
+        told of the check again with the new one; the session goes on under the
+        same lease (field report 109).
+        """
+        lease = self.keeper.lease
+        self.use_another_token()
+        self.bench.advance(30.0)
+
+        first, second = self.bench.requests(REGISTER)
+        self.assertNotIn("X-Consul-Token", first.headers)
+        self.assertEqual(second.headers["X-Consul-Token"], "another")
+        self.assertIs(self.keeper.lease, lease)
+        self.assertTrue(self.leased)
+        self.assertIn(("consistent", None), self.bench.requests(INFO)[-1].params)
+
+    def test_told_until_it_answers(self) -> None:
+        """
+        It is told so often until it has answered.
+        """
+        self.leave_unanswered(REGISTER)
+        self.use_another_token()
+        self.bench.advance(1.1)
+        self.leave_unanswered()
+
+        self.bench.advance(30.0)
+
+        self.assertGreaterEqual(len(self.bench.requests(REGISTER)), 3)
+        self.assertLessEqual(len(self.bench.requests(REGISTER)), 4)
+        self.assertEqual(self.keeper.session_id, self.session)
+
+    def test_may_not_register(self) -> None:
+        """
+        A token that may not register it gets a session without a check.
+        """
+        self.bench.consul.deny = lambda resource, name, access, token: (
+            (resource, token) == ("service", "another")
+        )
+        self.use_another_token()
+
+        self.bench.until(lambda: self.keeper.session_id not in (self.session, None))
+
+        self.assertEqual(self.keeper.liveness, "ttl")
+
+    def test_agent_that_may_not_be_asked(self) -> None:
+        """
+        Where the agent may not be asked who it is, the next session has a check
+        that was registered with the new token.
+        """
+        self.bench.hook = lambda request: (
+            Response(403, {}, b"Permission denied") if SELF in request.path else None
+        )
+        self.use_another_token()
+
+        self.bench.until(lambda: self.keeper.session_id not in (self.session, None))
+
+        self.assertEqual(self.keeper.liveness, "check")
+        last = self.bench.requests(REGISTER)[-1]
+        self.assertEqual(last.headers["X-Consul-Token"], "another")
+
+
 class AloneTests(SynchronousTestCase):
     """
     A check without a keeper.

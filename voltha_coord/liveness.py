@@ -12,14 +12,22 @@ load balancer before them, a pass may reach another one.  Each session therefore
 has a check of its own name, which another agent does not know, and:
 
 - once requests go to another address, the check is given up;
-- an agent that does not know the check is told of it again, but until it has
-  said that it is the session's node, and a consistent read has found the
-  session, no pass extends the lease;
+- an agent that does not know the check, or knows it by another token, is told of
+  it again, but until it has said that it is the session's node, and a consistent
+  read has found the session, no pass extends the lease;
 - if a check that was registered just now is not known to the first pass, or
   another agent answers at the same address, passes are of no use here.
 
 The check of a session that ran out is not deregistered: successors read in the
 catalog that its timer fired.  The agent removes it after a minute.
+
+# Note [Whose word the catalog takes]
+
+An agent tells the catalog of a service with the very token that it was
+registered with, and of its check too.  Once that token is taken back the agent
+goes on acknowledging passes, and the catalog never hears that the check has run
+out: a dead process would be noticed after twice the session TTL.  So the agent
+is told of the check again once requests carry another token (field report 109).
 """
 
 from __future__ import annotations
@@ -125,6 +133,7 @@ class Liveness:
         self._failed = failed
         self._ticker = Ticker(reactor, requests, "pass-check", self._pass_once)
         self._address = api.requester.address
+        self._token_version = api.requester.token.version
         self._session: SessionInfo | None = None
         self._registered_at = 0.0
         self._proven = False
@@ -155,8 +164,7 @@ class Liveness:
         """
         self.passes = self._acknowledged()
         self._address = self._api.requester.address
-        yield self._api.register_service(self.service)
-        self._registered_at = self._reactor.seconds()
+        yield self.tell_again()
         self._ticker.start(self._settings.pass_interval)
 
     @property
@@ -169,14 +177,15 @@ class Liveness:
     @inlineCallbacks
     def tell_again(self) -> Steps[None]:
         """
-        Tell the agent of it once more, before a session rests on it: the agent
-        then tells the catalog, and of its node as well, whatever it believes
-        the catalog to know.
+        Tell the agent of it once more: the agent then tells the catalog, and of
+        its node as well, whatever it believes the catalog to know.
 
         :return: a Deferred that fires when done, or fails with
             :class:`ConsulError`.
         """
+        version = self._api.requester.token.version
         yield self._api.register_service(self.service)
+        self._token_version = version
         self._registered_at = self._reactor.seconds()
 
     def _acknowledged(self) -> Acknowledged:
@@ -238,6 +247,8 @@ class Liveness:
             elif self.holds():
                 self.passes.note(sent)
                 self._passed()
+            if self._token_version != self._api.requester.token.version:
+                yield self._register_again()
 
     @inlineCallbacks
     def _register_again(self) -> Steps[None]:
@@ -258,14 +269,13 @@ class Liveness:
         self._mending = True
         sent = self._reactor.seconds()
         try:
-            yield self._api.register_service(self.service)
+            yield self.tell_again()
         except AccessDenied:
             self._fail(CheckEnd.DENIED)
         except ConsulError as error:
             self._troubles.say("could-not-register-liveness-check", error)
         else:
             self._proven = False
-            self._registered_at = self._reactor.seconds()
             if self.holds():
                 yield self._ask(sent)
         finally:

@@ -19,6 +19,8 @@ class TokenSource:
 
     As for Consul itself, a file wins over a plain token, unless it is empty.
 
+    :ivar version: counts the tokens there have been.
+
     :param token: the token, ``None`` or empty for none.
     :param path: a file that holds it; whoever rotates tokens rewrites it.
     :raises UnusableFile: when the file cannot be read, or holds no token.
@@ -28,6 +30,7 @@ class TokenSource:
         self._given = token or None
         self._path = path or None
         self._from_file: str | None = None
+        self.version = 0
         if self._path is not None:
             try:
                 self._from_file = self._read(self._path)
@@ -51,7 +54,9 @@ class TokenSource:
         """
         Use another plain token from now on.
         """
+        before = self.value
         self._given = token or None
+        self._note(before)
 
     def refresh(self) -> bool:
         """
@@ -67,7 +72,15 @@ class TokenSource:
         except (OSError, ValueError) as error:
             log.warning("token-file-unreadable", path=self._path, error=_words(error))
             return False
-        return self.value != before
+        return self._note(before)
+
+    def _note(self, before: str | None) -> bool:
+        """
+        Count the token if it is another one than before; say whether it is.
+        """
+        changed = self.value != before
+        self.version += changed
+        return changed
 
     @staticmethod
     def _read(path: str) -> str | None:
