@@ -32,6 +32,7 @@ from ..errors import (
     NoClusterLeader,
 )
 from .classify import error_of
+from .filtered import Filtered
 from .genuine import Genuine
 from .token import TokenSource
 from .transport import (
@@ -130,6 +131,8 @@ class Requester:
         self._commands: dict[Deferred[Response], float] = {}
         #: How often the next agent was taken.
         self.switches = 0
+        #: The listings from which Consul has left something out.
+        self.filtered = Filtered()
         self._silent = 0
         self._leaderless_since: float | None = None
 
@@ -190,6 +193,7 @@ class Requester:
             self._on_outcome(Outcome(request, found, self._now() - sent))
             if found is not None:
                 raise found
+            self.filtered.look(request, response)
             return response
 
         def unanswered(failure: Failure) -> Failure:

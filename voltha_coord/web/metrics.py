@@ -175,6 +175,11 @@ METRICS: tuple[Metric, ...] = (
         lambda member: member.api.requester.switches,
     ),
     counter(
+        "consul_filtered_listings",
+        "listings of keys from which Consul left out what the token may not read",
+        lambda member: member.api.requester.filtered.count,
+    ),
+    counter(
         "consul_requests",
         "requests to Consul, by what they were for and what they came to",
         lambda member: {
