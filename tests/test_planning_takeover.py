@@ -89,7 +89,7 @@ class TakeoverTests(SynchronousTestCase):
         """
         Items come in the order of their ids.
         """
-        backwards = evolve(LAST, work=dict(reversed(LAST.work.items())))
+        backwards = evolve(LAST, work={w: LAST.work[w] for w in reversed("uvwxyz")})
 
         self.assertEqual([*self.take_over(backwards).items], [*"wxyz"])
 
