@@ -133,12 +133,14 @@ class TwistdTests(TestCase):
     @inlineCallbacks
     def get(self, port: int, path: str) -> Steps[tuple[int, Any]]:
         """
-        Ask the web face.
+        Ask the web face; give JSON read, and anything else as text.
         """
         agent = Agent(reactor, connectTimeout=5)
         url = f"http://127.0.0.1:{port}{path}"
         response = yield treq.get(url, agent=agent, timeout=5)
-        told = yield treq.json_content(response)
+        (kind,) = response.headers.getRawHeaders("content-type")
+        read = treq.json_content if "json" in kind else treq.text_content
+        told = yield read(response)
         return response.code, told
 
     @inlineCallbacks
@@ -157,8 +159,8 @@ class TwistdTests(TestCase):
     @inlineCallbacks
     def test_a_cluster_of_one(self) -> Steps[None]:
         """
-        With an embedded Consul it becomes ready, shows its status, reads its
-        configuration again on SIGHUP, and ends in order.
+        With an embedded Consul it becomes ready, shows its status and its
+        metrics, reads its configuration again on SIGHUP, and ends in order.
         """
         config = os.path.abspath(self.mktemp())
         with open(config, "w") as file:
@@ -182,6 +184,11 @@ class TwistdTests(TestCase):
         self.assertEqual((status["leader_id"], status["is_leader"]), ("m1", True))
         self.assertEqual([m["id"] for m in status["members"]], ["m1"])
         self.assertEqual(status["members"][0]["rest_port"], port)
+        code, metrics = yield self.get(port, "/metrics")
+        self.assertEqual(code, 200)
+        whose = 'instance_id="m1",prefix="service/voltha"'
+        self.assertIn(f"voltha_coord_is_leader{{{whose}}} 1.0\n", metrics)
+        self.assertIn("\nprocess_open_fds ", metrics)
 
         with open(config, "w") as file:
             file.write("weight: 3\n")
@@ -212,11 +219,13 @@ class TwistdTests(TestCase):
         health = yield self.get(port, "/health")
         code, told = yield self.get(port, "/ready")
         shown, _ = yield self.get(port, "/status")
+        scraped, metrics = yield self.get(port, "/metrics")
 
         self.assertEqual(health[0], 200)
         self.assertEqual((code, told["ready"]), (503, False))
         self.assertIn("Consul does not answer", told["reason"])
-        self.assertEqual(shown, 200)
+        self.assertEqual((shown, scraped), (200, 200))
+        self.assertRegex(metrics, r'"session",outcome="not-connected",.*\} [1-9]')
         # One word for each back-off step, from a few activities at most.
         self.assertLess(len(twistd.said.splitlines()), 40, twistd.said)
         took = yield self.end(twistd)
