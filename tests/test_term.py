@@ -150,17 +150,19 @@ class TermTests(SynchronousTestCase):
         A write checks the leader key's session, and moves the record on from
         where this term left it.
         """
-        index = self.term.index
+        index = self.term.fence.index
 
         self.assertTrue(self.write(b"1").complete)
 
         record = json.loads(self.value(self.keys.term) or b"")
         self.assertEqual((self.value("p/x"), record["seq"]), (b"1", 1))
-        self.assertGreater(self.term.index, index)
+        self.assertGreater(self.term.fence.index, index)
         entry = self.entry(self.keys.term)
         assert entry is not None
-        self.assertEqual(self.term.index, entry.modify_index)
-        self.assertEqual([op.verb for op in self.term.ops()], ["check-session", "cas"])
+        self.assertEqual(self.term.fence.index, entry.modify_index)
+        self.assertEqual(
+            [op.verb for op in self.term.fence.ops()], ["check-session", "cas"]
+        )
 
     def test_large_write(self) -> None:
         """
@@ -170,7 +172,7 @@ class TermTests(SynchronousTestCase):
 
         outcome = self.run_(self.term.write(ops))
 
-        self.assertEqual((outcome.applied, self.term.record.seq), (200, 4))
+        self.assertEqual((outcome.applied, self.term.fence.record.seq), (200, 4))
 
     def test_token(self) -> None:
         """
@@ -194,7 +196,7 @@ class TermTests(SynchronousTestCase):
         for one in writing:
             self.run_(one)
 
-        self.assertEqual((self.value("p/x"), self.term.record.seq), (b"2", 3))
+        self.assertEqual((self.value("p/x"), self.term.fence.record.seq), (b"2", 3))
 
     def test_unknown_fields_kept(self) -> None:
         """
@@ -327,7 +329,7 @@ class TermTests(SynchronousTestCase):
         outcome = self.write(b"1")
 
         self.assertTrue(outcome.complete)
-        self.assertEqual((self.value("p/x"), self.term.record.seq), (b"1", 1))
+        self.assertEqual((self.value("p/x"), self.term.fence.record.seq), (b"1", 1))
         self.assertTrue(self.write(b"2").complete)
 
     def test_request_lost(self) -> None:
@@ -678,6 +680,42 @@ class TermTests(SynchronousTestCase):
         self.assertEqual((self.holder(), self.term.heir), (self.session, ""))
         self.assertTrue(self.write(b"1").complete)
         self.assertEqual(self.refused, [])
+
+    def test_conclusion_lands_at_the_last_moment(self) -> None:
+        """
+        A last transaction that lands while it is being shut out is known to be
+        applied: it is the very reason why the term's fence is refused.
+        """
+        heir = self.heir()
+        self.suspend()
+        last, barrier = Once(writes(self.keys.leader)), writes(self.keys.leader)
+
+        def slow(request: Request) -> float:
+            if last(request):
+                return DEADLINE + 0.5
+            return 1.0 if barrier(request) else 0.0
+
+        self.network.latency = slow
+        self.network.lands_late = lambda request: True
+
+        self.assertIs(self.conclude(heir), True)
+
+        self.assertEqual((self.holder(), self.refused), (heir, []))
+
+    def test_key_lost_at_the_last_moment(self) -> None:
+        """
+        A term whose key is lost while its last transaction is being shut out is
+        over.
+        """
+        heir = self.heir()
+        self.suspend()
+        self.network.loses_request = Once(writes(self.keys.leader))
+        concluding = self.term.conclude(self.passing_on(heir), heir)
+        self.run_(self.other.delete(self.keys.leader))
+
+        self.assertIs(self.run_(concluding), None)
+
+        self.assertEqual((self.term.over, self.refused), (True, ["leader-key-lost"]))
 
     def test_conclusion_not_known(self) -> None:
         """

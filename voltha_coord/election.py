@@ -45,6 +45,7 @@ from .consul.backoff import Backoff
 from .consul.model import Entry, KeyNames, Reading
 from .consul.watch import RESYNC_SECONDS, Watch, WatchTally
 from .errors import ConsulError, InvalidSession, TransactionRefused
+from .fence import KEY_LOST, RECORD_CHANGED, RECORD_LOST
 from .held import LOCK_DELAY_STEPS, Acquisition, Hindrance, acquire, release
 from .keys import Keys
 from .lease import Lease, LeaseEnd
@@ -53,7 +54,7 @@ from .session import SessionKeeper
 from .settings import Settings
 from .succession import Succession
 from .tally import Reasons
-from .term import KEY_LOST, RECORD_CHANGED, RECORD_LOST, UNSETTLED, Term
+from .term import UNSETTLED, Term
 
 #: The reason a term ends in order.
 SHUTTING_DOWN = "shutting-down"

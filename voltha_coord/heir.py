@@ -79,7 +79,7 @@ def _free(api: ConsulApi, keys: Keys, term: Term) -> Steps[bool]:
     key, last = found.get(keys.leader), found.get(keys.term)
     if key is None or key.session != term.heir or last is None:
         return False
-    if not term.wrote(last):
+    if not term.fence.wrote(last):
         return False
     yield api.txn(
         (
