@@ -362,11 +362,35 @@ class TickerTests(SynchronousTestCase):
         """
         ticker = self.ticker()
         ticker.start(1.0)
+        self.clock.advance(1.0)
 
-        self.clock.advance(10.5)
+        self.clock.advance(9.5)
         self.clock.advance(0.5)
 
-        self.assertEqual(self.begun, [10.5, 11.0])
+        self.assertEqual(self.begun, [1.0, 10.5, 11.0])
+
+    def test_first(self) -> None:
+        """
+        The first one may be begun at another time; the others follow it.
+        """
+        ticker = self.ticker()
+        ticker.start(1.0, first=0.25)
+
+        self.clock.pump([0.25] * 10)
+
+        self.assertEqual(self.begun, [0.25, 1.25, 2.25])
+
+    def test_another_pace_before_the_first(self) -> None:
+        """
+        Its pace may be changed before it has begun any.
+        """
+        ticker = self.ticker()
+        ticker.start(1.0, first=0.5)
+        ticker.pace(2.0)
+
+        self.clock.pump([0.5] * 10)
+
+        self.assertEqual(self.begun, [0.5, 2.5, 4.5])
 
     def test_another_pace(self) -> None:
         """
@@ -388,12 +412,14 @@ class TickerTests(SynchronousTestCase):
         """
         ticker = self.ticker()
         ticker.stop()
-        ticker.start(1.0)
+        for passed in (0.0, 1.5):
+            ticker.start(1.0)
+            self.clock.advance(passed)
 
-        ticker.stop()
-        ticker.stop()
+            ticker.stop()
+            ticker.stop()
 
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+            self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
 class TimerTests(SynchronousTestCase):

@@ -5,7 +5,9 @@ Tests for the keeper of the session: made, kept alive, found lost, made again.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -626,6 +628,8 @@ class KeepingTests(Base):
         pass changes anything in Consul (V5; field reports 5, 7).
         """
         session = self.begin()
+        # Somewhere between two of each.
+        self.bench.advance(SETTINGS.renew_interval + 0.3)
         index = self.bench.consul.index
 
         counted = self.bench.rate(MINUTE)
@@ -636,6 +640,26 @@ class KeepingTests(Base):
         self.assertEqual(self.bench.consul.index, index)
         self.assertEqual(self.changes, [True])
         self.end()
+
+    def test_report_135_renewals_are_spread(self) -> None:
+        """
+        Members whose sessions were made at one instant, as after an outage, renew
+        them at moments of their own, spread over the whole interval (field report
+        135).
+        """
+        interval, members, waited = SETTINGS.renew_interval, 40, []
+        for member in range(members):
+            bench = Bench()
+            bench.random = Random(member).random
+            self.use(bench)
+            self.begin()
+            sent = bench.until(lambda: self.bench.requests(RENEW), interval + 0.1)
+            waited.append(sent)
+            self.end()
+
+        quarters = Counter(min(3, int(4 * sent / interval)) for sent in waited)
+        self.assertEqual(sorted(quarters), [0, 1, 2, 3])
+        self.assertLess(max(quarters.values()), members / 2)
 
     def test_report_8_renewal_answered_404(self) -> None:
         """
@@ -979,10 +1003,11 @@ class KeepingTests(Base):
         self.begin()
         self.lose_answers(RENEW)
 
-        self.bench.advance(6.5)
+        self.bench.advance(2 * SETTINGS.renew_interval)
 
         renewals = [s for s in self.bench.sent if RENEW in s.request.path]
-        self.assertEqual([round(s.at) for s in renewals], [3, 6])
+        first, second = (s.at for s in renewals[:2])
+        self.assertAlmostEqual(second - first, SETTINGS.renew_interval, places=1)
         self.assertEqual(
             {s.request.deadline for s in renewals}, {SETTINGS.renew_timeout}
         )

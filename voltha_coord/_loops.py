@@ -209,28 +209,38 @@ class Ticker:
     ) -> None:
         self._loop = LoopingCall(lambda: self._begin(tasks, name, call))
         self._loop.clock = reactor
+        self._first = Timer(reactor, self._begin_first)
+        self._interval = 0.0
 
     @staticmethod
     def _begin(tasks: Tasks, name: str, call: Callable[[], Deferred[None]]) -> None:
         tasks.spawn(name, call)
 
-    def start(self, seconds: float) -> None:
-        """
-        Begin the first one in so many seconds.
-        """
+    def _begin_first(self) -> None:
         # Never fails, since beginning a task never does.
-        self._loop.start(seconds, now=False)
+        self._loop.start(self._interval)
+
+    def start(self, seconds: float, first: float | None = None) -> None:
+        """
+        Begin one every so many seconds.
+
+        :param first: when to begin the first one, in seconds; as long as between
+            two others, if not given.
+        """
+        self._interval = seconds
+        self._first.set(seconds if first is None else first)
 
     def pace(self, seconds: float) -> None:
         """
         From the next one on, begin one every so many seconds.
         """
-        self._loop.interval = seconds
+        self._interval = self._loop.interval = seconds
 
     def stop(self) -> None:
         """
         Begin no more; stopping twice is no error.
         """
+        self._first.cancel()
         if self._loop.running:
             self._loop.stop()
 

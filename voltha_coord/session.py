@@ -456,7 +456,9 @@ class SessionKeeper:
         """
         Renew until the session is over; then say why.
         """
-        self._renewing.start(self._settings.renew_interval)
+        interval = self._settings.renew_interval
+        # Members that made their sessions together do not renew together.
+        self._renewing.start(interval, first=interval * (1.0 - self._random()))
         try:
             while self._why is None:
                 yield self._lost_wake.wait()
