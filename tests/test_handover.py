@@ -24,6 +24,8 @@ from voltha_coord.embedded.timeline import ProcessClock
 from voltha_coord.errors import (
     AccessDenied,
     ConsulError,
+    ConsulUnavailable,
+    LeaseOverError,
     NotLeading,
     ShutDownError,
     TransferRefused,
@@ -1058,6 +1060,26 @@ class MeanwhileTests(HandOverCase):
             self.assertEqual(self.logged("task-failed"), [])
             self.cluster.remove_work("x")
             self.end()
+
+    def test_write_in_line(self) -> None:
+        """
+        A write that stands in line behind one that hangs is not sent before the
+        leadership is with another, and so never.
+        """
+        a, _ = self.members("b")
+        lost = Once(writes("p/x"), times=9)
+        self.cluster.network(a).loses_request = lost
+        term = a.term
+        assert term is not None
+        writing = [term.write([Op.set("p/x", b"")]) for _ in range(2)]
+        self.cluster.advance(0.2)
+
+        took = self.transfer(a, "b")
+
+        self.assertLess(took, WRITE_SECONDS + 0.2)
+        self.failureResultOf(writing[0], ConsulUnavailable)
+        self.failureResultOf(writing[1], LeaseOverError)
+        self.assertEqual(lost.met, 1)
 
     def test_bulk_write(self) -> None:
         """

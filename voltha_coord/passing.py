@@ -243,8 +243,10 @@ class Passing:
         try:
             yield bounded(self._reactor, WRITE_SECONDS, term.suspend)
         except TimeoutError:
+            # First in line by then: no other write has its turn before.
+            suspended = term.suspend()
             term.interrupt()
-            yield term.suspend()
+            yield suspended
 
     @inlineCallbacks
     def _attempt(
