@@ -5,6 +5,7 @@ can still be made.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import os
@@ -151,7 +152,8 @@ class RecordTests(SynchronousTestCase):
     def test_twice(self) -> None:
         """
         An item that is started where it does not run, before it was stopped where
-        it does, runs twice; that of a killed member does not.
+        it does, runs twice; that of a killed member does not, nor one that is
+        started again where it is.
         """
         found = self.history(
             "a started x",
@@ -160,6 +162,7 @@ class RecordTests(SynchronousTestCase):
             "a killed -",
             "b started y",
             "b stopped y",
+            "a started y",
             "a started y",
         )
 
@@ -487,6 +490,7 @@ class SandboxTests(SynchronousTestCase):
         """
         Run it until its process has started.
         """
+        self.started = []
         self.mark = f"mark-{os.getpid()}-{self.id().rpartition('.')[2]}-{isolate}"
         arguments = [str(BENCHMARKS), self.mark, "yes" if isolate else "no", then]
         process = subprocess.Popen(
@@ -497,6 +501,7 @@ class SandboxTests(SynchronousTestCase):
             start_new_session=True,
         )
         self.addCleanup(process.communicate)
+        self.addCleanup(self.end_all)
         self.addCleanup(process.kill)
         assert process.stdout is not None
         kind, folder = process.stdout.readline().split()
@@ -506,9 +511,17 @@ class SandboxTests(SynchronousTestCase):
         self.started = [
             found
             for found in psutil.process_iter(["cmdline"])
-            if found.info["cmdline"] and found.info["cmdline"][-1] == self.mark
+            if self.mark in (found.info["cmdline"] or ()) and found.pid != process.pid
         ]
         return process
+
+    def end_all(self) -> None:
+        """
+        End what ought to have ended, so that nothing waits for it.
+        """
+        for found in self.started:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found.kill()
 
     def assert_gone(self) -> None:
         """
@@ -549,7 +562,8 @@ class SandboxTests(SynchronousTestCase):
         """
         for number in (signal.SIGINT, signal.SIGTERM):
             for process in self.both("wait"):
-                self.assertEqual(len(self.started), 1)
+                # The benchmark itself, and what it started.
+                self.assertEqual(len(self.started), 2)
                 process.send_signal(number)
                 self.assertEqual(process.wait(20), 130)
                 self.assert_gone()
