@@ -171,6 +171,33 @@ class WatchTests(SynchronousTestCase):
 
         self.assertEqual(self.reads, [(0, True), (50, False), (0, True), (20, False)])
 
+    def test_index_backwards_is_told(self) -> None:
+        """
+        That Consul is in an older state is told once, after what is under the key
+        now; that it answers 0 first is no such thing.
+        """
+        told: list[object] = []
+        watch: Watch[Any] = Watch(
+            self.clock,
+            self.read,
+            told.append,
+            name="k",
+            wait=WAIT,
+            random=lambda: 1.0,
+            rewound=lambda: told.append("rewound"),
+        )
+        watch.start()
+        newer, older = Reading(9, (entry(b"b"),)), Reading(7, (entry(b"a"),))
+        self.answer(newer)
+        self.block_and_answer(older)
+        self.clock.advance(REFILL_SECONDS)
+        self.answer(older)
+        self.block_and_answer(Reading(8, (entry(b"a"),)))
+
+        self.assertEqual(told, [newer, older, "rewound"])
+        self.successResultOf(watch.stop())
+        self.pending = None
+
     def test_index_zero(self) -> None:
         """
         An index below 1 is 1: from 0 the read would not block.

@@ -321,6 +321,7 @@ class Coordinator:
             elected=lambda term: self._role.elected(term),
             deposed=self._deposed,
             leader_changed=self._leader_known,
+            rewound=self._consul_went_back,
             tally=self.tally.watch("leader"),
             **waiting,
         )
@@ -737,6 +738,18 @@ class Coordinator:
     def _consul_answers_again(self) -> None:
         self._requester.give_up_lost()
         self.retry_timers.hasten()
+
+    def _consul_went_back(self) -> None:
+        self.log.warning(
+            "consul-index-went-back",
+            effect="everything is read anew; until then two may have led, or run an "
+            "item",
+            action="nothing, if somebody restored Consul; else look for who has",
+        )
+        self._membership.look_again()
+        look_again = getattr(self.worker, "look_again", None)
+        if self._worker_started and look_again is not None:
+            look_again()
 
     def _leased(self) -> bool:
         lease = self.session.lease

@@ -84,6 +84,11 @@ STAGGER = 0.03
 #: Between two looks at a predecessor whose lease may not be over, in seconds.
 PREDECESSOR_RETRY = 0.1
 
+#: One query for the leader key waits no longer than this, in seconds.  A Consul
+#: that was restored to an older state answers queries for what is newer only when
+#: their wait is over, and this one is the first of its process to notice.
+LONGEST_WAIT = 8.0
+
 #: Without a leader for so many seconds, it is said, and looked at again.
 LEADERLESS_SECONDS = 60.0
 
@@ -106,6 +111,7 @@ class Election:
     :param deposed: called with the reason when a term is over.
     :param leader_changed: called with the instance id of who holds the leader
         key now; ``None`` for nobody.
+    :param rewound: called when Consul is in an older state than it was.
     :param tally: counts what the watch of the leader key comes to.
     :param retries: waits out the back-offs; by default the reactor.
     """
@@ -125,6 +131,7 @@ class Election:
         elected: Callable[[Term], None],
         deposed: Callable[[str], None],
         leader_changed: Callable[[str | None], None],
+        rewound: Callable[[], None] = lambda: None,
         random: Callable[[], float],
         tally: WatchTally | None = None,
         retries: IReactorTime | None = None,
@@ -159,7 +166,8 @@ class Election:
             self._read,
             self._seen,
             name="leader",
-            wait=settings.watch_wait,
+            wait=min(settings.watch_wait, LONGEST_WAIT),
+            rewound=rewound,
             random=random,
             tally=tally,
             retries=retries,
@@ -328,9 +336,15 @@ class Election:
         if consistent or not overtaken:
             self._known = True
             self._take(reading.entry)
+            if entry != reading.entry:
+                # It may be no news to the watch, which has read it before.
+                self._wake.set()
         holder = None if reading.entry is None else reading.entry.session
-        if consistent and self._leased and holder is not None:
-            self._session.haunted_by(holder)
+        fresh = consistent and self._leased
+        if fresh and self._session.haunted_by(holder):
+            # Consul is in an older state, in which we may lead.
+            self._office.named = True
+            self._wake.set()
         return reading
 
     def _seen(self, reading: Reading | KeyNames) -> None:
@@ -359,6 +373,7 @@ class Election:
             leader = entry.value.decode("utf-8", errors="replace")
             self.lock_delayed = False
             if lease is None or not self._held_by(lease.session_id):
+                self._office.saw(entry.modify_index)
                 # Whoever holds it has to wait for its predecessor, and not we.
                 self._office.waiting_for = ""
         if leader != self.leader_id:

@@ -130,6 +130,12 @@ class MemberKeeper:
         """
         self._wake.set()
 
+    def look_again(self) -> None:
+        """
+        Read the key anew: what was read is not to be trusted any more.
+        """
+        self._watch.restart()
+
     def _read(self, index: int, wait: float, consistent: bool) -> Deferred[Reading]:
         reading: Deferred[Reading] = self._api.get(
             self._key, index=index, wait=wait, consistent=consistent
@@ -140,7 +146,7 @@ class MemberKeeper:
         known, entry = self._entry, reading.entry
         holder = None if entry is None else entry.session
         fresh = consistent and self._session_seen == self._session.session_id
-        if fresh and holder is not None:
+        if fresh:
             self._session.haunted_by(holder)
         overtaken = known is not None and reading.index < known.modify_index
         if self._known and (entry == known or (overtaken and not consistent)):

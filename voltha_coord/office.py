@@ -131,6 +131,13 @@ class Office:
         index = next(e.modify_index for e in results if e.key == self._keys.term)
         return self._term(lease, record, index)
 
+    def saw(self, index: int) -> None:
+        """
+        Note the ModifyIndex of the leader key in other hands: the token of our
+        next term is higher, unless Consul is in an older state by then.
+        """
+        self._highest_token = max(self._highest_token, index)
+
     def _say_if_it_fell(self, entry: Entry | None, token: int) -> None:
         """
         Say loudly when Consul's indexes, and so the tokens, went back.

@@ -213,6 +213,15 @@ class Rounds:
         self._look_whether_drained()
         return min((wait for wait in waits if wait is not None), default=None)
 
+    def look_again(self) -> None:
+        """
+        Read everything anew: what was read is not to be trusted any more.
+        """
+        self.parts.assignments.restart()
+        self.parts.descriptions.restart()
+        self.parts.awaited.restart()
+        self.doubt()
+
     def _watch_under(self, session: str) -> None:
         """
         An index that was seen under another session may be of another Consul,

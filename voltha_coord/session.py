@@ -142,6 +142,7 @@ class SessionKeeper:
         self._api = api
         self._settings = settings
         self._make_service = service
+        self._changed = changed
         self._session_name = session_name
         self._random = random
         self._retries = reactor if retries is None else retries
@@ -248,12 +249,14 @@ class SessionKeeper:
         self._check = None
         yield self._leftovers.take_away()
 
-    def haunted_by(self, session: str) -> bool:
+    def haunted_by(self, session: str | None) -> bool:
         """
         Tell whether a session that holds something is one of ours that ought to
         be gone, as after Consul was restored to an older state; then end it.
         """
-        if session == self.session_id or session not in self.own_sessions:
+        if session is None or session == self.session_id:
+            return False
+        if session not in self.own_sessions:
             return False
         if session not in self._leftovers.sessions:
             self._leftovers.add_session(session)
@@ -264,8 +267,14 @@ class SessionKeeper:
                 action="see whether Consul was restored to an older state",
             )
         if not self._tidying:
-            self._requests.spawn("tidy-up", self._tidy_up)
+            self._requests.spawn("end-old-session", self._end_old_session)
         return True
+
+    @inlineCallbacks
+    def _end_old_session(self) -> Steps[None]:
+        yield self._tidy_up()
+        # Whoever waits for what it held need wait no longer.
+        self._changed()
 
     def suspect(self) -> None:
         """

@@ -130,6 +130,12 @@ class Worker:
         self._parts.reports.start()
         self._rounds.start()
 
+    def look_again(self) -> None:
+        """
+        Consul is in an older state than it was: read everything anew.
+        """
+        self._rounds.look_again()
+
     def lease_changed(self) -> None:
         """
         The lease began, is about to end, or ended, or we are a member or none

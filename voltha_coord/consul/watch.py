@@ -104,6 +104,7 @@ class Watch(Generic[_R]):
     :param failed: told of a failure when the back-off reaches a new step: a
         long outage is a handful of calls, not one a retry.
     :param recovered: told of the first success after ``failed``.
+    :param rewound: told when the index is lower than it was.
     :param resync: seconds between reads from index 0, consistent.
     :param burst: how many reads may follow each other at once.
     :param refill: seconds until one more may.
@@ -124,6 +125,7 @@ class Watch(Generic[_R]):
         random: Callable[[], float],
         failed: Callable[[Exception], None] | None = None,
         recovered: Callable[[], None] | None = None,
+        rewound: Callable[[], None] | None = None,
         resync: float = RESYNC_SECONDS,
         burst: int = BURST,
         refill: float = REFILL_SECONDS,
@@ -137,6 +139,7 @@ class Watch(Generic[_R]):
         self._changed: Callable[[_R], None] = changed
         self._failed = failed
         self._recovered = recovered
+        self._rewound = rewound
         self._wait = wait
         self._resync = resync
         self._backoff = Backoff(random)
@@ -282,6 +285,8 @@ class Watch(Generic[_R]):
         else:
             self._changed(reading)
             self._accepted = content
+        if found < index and self._rewound is not None:
+            self._tell(self._rewound)
 
     def _note_failure(self, error: Exception) -> float:
         self._tally.failures += 1
