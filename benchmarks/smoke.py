@@ -20,6 +20,18 @@ from _figures import Figure, shown
 from _sandbox import Sandbox, contained
 
 
+class AtOnce(Random):
+    """
+    Lets nobody wait.
+    """
+
+    def random(self) -> float:
+        """
+        Give no time at all.
+        """
+        return 0.0
+
+
 def once(bench: Bench) -> Iterator[tuple[str, Figure]]:
     """
     Make them.
@@ -41,7 +53,7 @@ def work(sandbox: Sandbox) -> int:
     """
     Print them.
     """
-    for what, figure in once(Bench(sandbox, None, Random(1))):
+    for what, figure in once(Bench(sandbox, None, AtOnce())):
         parts = ", ".join(f"{name} {shown(s)}" for name, s in figure.parts.items())
         say(f"{what}: {shown(figure.seconds)} ({parts})")
     return 0
