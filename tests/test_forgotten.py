@@ -342,6 +342,23 @@ class MistakenTests(Base):
         self.assertEqual(self.cluster.owners(), {})
         self.assertEqual(self.logged("consul-forgot-the-work"), [])
 
+    def test_relieved_in_an_outage(self) -> None:
+        """
+        So does one who removes it while a member is cut off, whose owner records
+        the leader has cleared by the time it is back.
+        """
+        away = self.members[1]
+        self.cluster.network(away).partition()
+        self.advance(10.0)
+        self.cluster.remove_work(*WORK)
+        self.cluster.until(lambda: not self.cluster.owners())
+        self.cluster.network(away).heal(deliver=False)
+        self.advance(20.0)
+
+        self.assertEqual(self.running, set())
+        self.assertEqual(self.cluster.owners(), {})
+        self.assertEqual(self.logged("consul-forgot-the-work"), [])
+
     def test_owner_records_deleted(self) -> None:
         """
         Owner records alone that are deleted are no loss of memory: they are

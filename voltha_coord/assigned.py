@@ -170,10 +170,11 @@ class Assignments:
             if seen is not None and seen.index == index:
                 del self.current[work]
 
-    def own(self, work: str, item: WorkItem) -> None:
+    def own(self, work: str, item: WorkItem, index: int) -> None:
         """
-        Note that we have claimed what is assigned.
+        Note that we have claimed what is assigned, at that index.
         """
+        self._forgotten.claimed(index)
         if self.current is not None and work in self.current:
             self.owned[work] = item
 

@@ -179,7 +179,7 @@ class Claiming:
                     continue
                 item.index, item.lease, item.asked = index, lease, None
                 item.lost = False
-                self._assignments.own(work, item.wanted or item.description)
+                self._assignments.own(work, item.wanted or item.description, index)
                 self._count("work-confirmed")
 
     # Taking.
@@ -299,7 +299,7 @@ class Claiming:
         item.assignment, item.odd = assigned.index, assigned.odd
         if report is not None:
             item.report, item.report_index = report.value, report.modify_index
-        self._assignments.own(work, description)
+        self._assignments.own(work, description, index)
         self._running.start(item)
 
     @inlineCallbacks

@@ -10,6 +10,10 @@ difference: whoever removes work leaves the owner records alone, which are ours
 to release.  So where there is no work, no assignment, and none of the owner
 records that we wrote and did not release, Consul has forgotten.
 
+A leader may have cleared them, though, if we were away for longer than our lease:
+then it wrote the term record with them.  A term record that is older than our last
+claim, and was written after it, speaks of a Consul that remembers.
+
 Then what we own counts as assigned to us: it goes on, or starts again, as it
 was, and is owned anew, by a claim that is refused where there is an assignment
 or another owner.  So it runs once, as before, wherever it ran.  It is not under
@@ -27,7 +31,7 @@ from twisted.internet.defer import inlineCallbacks
 
 from ._types import Steps
 from .consul.api import ConsulApi
-from .consul.model import KeyNames
+from .consul.model import KeyNames, Reading
 from .keys import Keys
 from .listing import refuse_denied
 from .ownership import Ownership
@@ -72,7 +76,14 @@ class Forgotten:
         self._begun = begun
         self._log = log
         self._said_at = 0.0
+        self._claimed_at = 0
         self.active = False
+
+    def claimed(self, index: int) -> None:
+        """
+        Note that we wrote an owner record, at that index.
+        """
+        self._claimed_at = index
 
     @inlineCallbacks
     def look(self) -> Steps[bool]:
@@ -116,8 +127,21 @@ class Forgotten:
             return False
         left = not (yield self._empty(self._keys.work))
         left = left or bool((yield self._ownership.records()))
+        left = left or (yield self._relieved())
         # Another look may have found out meanwhile, and led to new records.
         return left and not self.active
+
+    @inlineCallbacks
+    def _relieved(self) -> Steps[bool]:
+        """
+        Whether a leader has written since our last claim, in a Consul that knew
+        it.
+        """
+        reading: Reading = yield self._api.get(self._keys.term, consistent=True)
+        term = reading.entry
+        if term is None:
+            return False
+        return term.create_index < self._claimed_at <= term.modify_index
 
     def over(self) -> None:
         """
