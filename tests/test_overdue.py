@@ -13,7 +13,7 @@ from tests.support.running import RunningCase
 from voltha_coord.isolation import Rights
 from voltha_coord.item import RUNNING, STOPPING
 from voltha_coord.lease import LeaseEnd
-from voltha_coord.overdue import KILL_SHARE, Overdue
+from voltha_coord.overdue import KILL_SHARE, STUCK, Overdue
 from voltha_coord.settings import Settings
 
 GRACE = 5.0
@@ -126,6 +126,7 @@ class OverdueTests(RunningCase):
         self.assertEqual(self.stuck[1:], [("w1", "w2", "w3")])
         levels = [e["log_level"] for e in self.events("work-stuck")]
         self.assertEqual(levels, ["critical"] * 2)
+        self.assertEqual(self.items.items["w1"].trouble, STUCK)
         self.assertEqual(self.items.workload, set())
 
     def test_stuck_no_more(self) -> None:

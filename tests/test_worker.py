@@ -361,6 +361,31 @@ class RecordTests(WorkerCase):
         self.assert_settled("w1")
         self.assertEqual(self.workload("b"), {"w1"})
 
+    def test_restored_record_while_stopping(self) -> None:
+        """
+        And it is not released while the item that it was written over for still
+        stops.
+        """
+        self.worker("a")
+        self.assign("a", "w1")
+        self.advance(1)
+        stopping: Deferred[None] = Deferred()
+        self.runners["a"].stops["w1"] = stopping
+        record = self.value(self.keys.owner("w1")) or b""
+        self.delete(self.keys.owner("w1"))
+        self.put(self.keys.owner("w1"), record)
+        self.unassign("a", "w1")
+        self.assign("a", "w1")
+        self.advance(1)
+        self.unassign("a", "w1")
+        self.advance(5)
+        during = self.cluster.owners()
+        stopping.callback(None)
+        self.advance(2)
+
+        self.assertEqual(self.runners["a"].asked("stop"), ["w1"])
+        self.assertEqual((during, self.cluster.owners()), ({"w1": "a"}, {}))
+
     def test_restored_record_at_shutdown(self) -> None:
         """
         So it is at shutdown.
@@ -524,6 +549,26 @@ class HandingOverTests(WorkerCase):
         self.assertEqual(kept, b"position 7")
         self.assertEqual(set(self.runners["a"].started_with), {b"position 7"})
         self.assertIsNone(self.value(self.keys.report("w1")))
+
+    def test_served_once(self) -> None:
+        """
+        A report that an item has started with is not given to its next owner,
+        though the item moves on before the report was removed.
+        """
+        member = self.worker("a")
+        self.worker("b")
+        self.put(self.keys.report("w1"), b"position 7")
+        network = self.cluster.network(member)
+        removes = self.of_verb("delete-cas", self.keys.reports)
+        releases = self.of_verb("delete-cas", self.keys.owners)
+        network.loses_request = lambda r: removes(r) and not releases(r)
+        self.assign("a", "w1")
+        self.advance(1)
+        self.move("w1")
+        self.advance(1)
+
+        self.assertEqual(self.runners["a"].started_with, [b"position 7"])
+        self.assertEqual(self.runners["b"].started_with, [None])
 
     def test_one_request(self) -> None:
         """
@@ -1498,3 +1543,26 @@ class HaltTests(WorkerCase):
         self.cluster.result(self.halt())
 
         self.assertEqual(self.cluster.owners(), {"w9": "a"})
+
+    def test_shut_down_by_a_runner(self) -> None:
+        """
+        A runner may shut the member down while it starts an item: the start is
+        cancelled, and everything is stopped and released.
+        """
+        member = self.worker()
+        cancelled: list[object] = []
+        ended: list[Deferred[None]] = []
+
+        def starts() -> Deferred[None]:
+            ended.append(member.shutdown())
+            return Deferred(cancelled.append)
+
+        self.runners["a"].starts["w2"] = starts
+        self.assign("a", "w1", "w2")
+        self.cluster.until(lambda: ended)
+        self.cluster.result(ended[0])
+
+        self.assertEqual(len(cancelled), 1)
+        self.assertEqual(self.floor.running, {})
+        self.assertEqual(self.cluster.owners(), {})
+        self.assertEqual(self.cluster.left_behind(member), (0, 0))

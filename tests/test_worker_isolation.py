@@ -215,6 +215,52 @@ class SessionTests(IsolationCase):
         return self.cluster.api.put(self.keys.member("a"), b"", acquire=session)
 
 
+class HungTests(IsolationCase):
+    """
+    What was asked before an outage, and is never answered.
+    """
+
+    def test_round(self) -> None:
+        """
+        A claim that hangs since before the outage does not hold up what is done
+        after it.
+        """
+        member = self.work("w1", settings=Settings(command_timeout=60.0))
+        claims = self.of_verb("cas", self.keys.owners)
+        network = self.cluster.network(member)
+        network.loses_request = claims
+        self.assign("a", "w2")
+        self.advance(1)
+        self.cut_off()
+        self.advance(8)
+        self.heal()
+        network.loses_request = lambda request: False
+        took = self.cluster.until(lambda: self.workload("a") == {"w1", "w2"}, 20.0)
+
+        self.assertLess(took, 8.0)
+        self.assert_settled("w1", "w2")
+
+    def test_release(self) -> None:
+        """
+        So it is with a release.
+        """
+        self.work("w1", settings=Settings(command_timeout=60.0))
+        self.worker("b")
+        network = self.cluster.network(self.cluster.members["a"])
+        network.loses_request = self.of_verb("delete-cas", self.keys.owners)
+        self.delete(self.keys.assignment("a", "w1"))
+        self.put(self.keys.assignment("b", "w1"))
+        self.advance(1)
+        self.cut_off()
+        self.advance(8)
+        self.heal()
+        network.loses_request = lambda request: False
+        took = self.cluster.until(lambda: self.workload("b") == {"w1"}, 20.0)
+
+        self.assertLess(took, 8.0)
+        self.assert_settled("w1")
+
+
 class StopTests(IsolationCase):
     """
     G3: stopping has finished before anybody else may begin.

@@ -162,7 +162,10 @@ class QuickTests(WorkerCase):
             self.put(self.keys.owner("other"), b"%d" % n)
             self.advance(0.01)
 
+        path = f"/v1/kv/{self.keys.owners[:-1]}"
+        looks = [r for r in self.requests["a"] if r.path == path]
         self.assertTrue(20 <= len(self.claims()) <= 45, len(self.claims()))
+        self.assertTrue(20 <= len(looks) <= 45, len(looks))
 
     def test_many_held(self) -> None:
         """

@@ -37,6 +37,9 @@ from .settings import STOP, Settings
 #: The part of the grace that is left when work is killed.
 KILL_SHARE = 0.2
 
+#: What is the matter with what is stuck.
+STUCK = "not stopped, although the lease it ran under is over"
+
 #: So many ids are named in a log event at most.
 MOST_NAMED = 20
 
@@ -99,6 +102,7 @@ class Overdue:
             wait = self._press(item, left)
             if wait is None:
                 stuck.append(item.id)
+                item.error = item.error or STUCK
             else:
                 next_look = min(next_look, wait)
         if begun:

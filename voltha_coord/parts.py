@@ -160,7 +160,6 @@ def put_together(
     releasing = Releasing(
         coordinator.retry_timers,
         ownership,
-        standing,
         released=hears.attend,
         left_alone=hears.doubt,
         **chance,

@@ -18,7 +18,6 @@ from ._types import Steps
 from .consul.backoff import Backoff
 from .errors import ConsulError, CoordinationError
 from .ownership import Ownership, Release
-from .standing import Standing
 
 
 class Releasing:
@@ -36,7 +35,6 @@ class Releasing:
         self,
         retries: IReactorTime,
         ownership: Ownership,
-        standing: Standing,
         *,
         released: Callable[[], None],
         left_alone: Callable[[], None],
@@ -44,15 +42,12 @@ class Releasing:
         log: Any,
     ) -> None:
         self._ownership = ownership
-        self._standing = standing
         self._released = released
         self._left_alone = left_alone
         self._backoff = Backoff(random)
         self._log = log
         self._tasks = Tasks(log)
         self._wake = Wake(retries)
-        self._asking: Deferred[None] | None = None
-        self._interrupted = False
         self.waiting: dict[str, Release] = {}
 
     def start(self) -> None:
@@ -60,16 +55,6 @@ class Releasing:
         Begin to release what is added.
         """
         self._tasks.spawn("release-work", self._run)
-
-    def interrupt(self) -> None:
-        """
-        Wait for no answer any more, and ask anew: releasing the same again does
-        no harm.
-        """
-        self._wake.set()
-        if self._asking is not None:
-            self._interrupted = True
-            self._asking.cancel()
 
     def add(self, releases: Mapping[str, Release]) -> None:
         """
@@ -111,16 +96,11 @@ class Releasing:
         while True:
             yield self._wake.wait(pause)
             pause = None
-            if self._standing.lease is None:
-                # There is no Consul to be asked.
-                continue
             try:
-                self._asking = self._release()
-                yield self._asking
+                yield self._release()
                 self._backoff.clear()
             except CancelledError:
-                if not self._interrupted:
-                    raise
+                raise
             except Exception as error:
                 # Nobody else may have it before: it is tried for ever.
                 pause = self._backoff.next(error)
@@ -132,8 +112,6 @@ class Releasing:
                         error=str(error),
                         exc_info=not isinstance(error, CoordinationError),
                     )
-            finally:
-                self._asking, self._interrupted = None, False
 
     @inlineCallbacks
     def _release(self) -> Steps[None]:

@@ -10,8 +10,8 @@ gives back what is ours in name only, has changed descriptions handed over, trie
 again what has failed, and tells what is the matter.  Stopping and giving back
 wait for no round: others wait for them.
 
-A round that was begun under an earlier lease is interrupted when the next one
-begins: what it asked may never be answered.
+What a round asked in an outage, and is never answered, holds nothing up: see Note
+[Lost in an outage] of :mod:`~voltha_coord.consul.requester`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 
-from ._loops import Tasks, Timer, Wake
+from ._loops import Tasks, Wake
 from ._types import Steps
 from .assigned import Assigned
 from .consul.backoff import Backoff
@@ -55,10 +55,6 @@ class Rounds:
         self._log = coordinator.log
         self._backoff = Backoff(coordinator.random)
         self._tasks = Tasks(self._log)
-        self._round: Deferred[float | None] | None = None
-        self._interrupted = False
-        self._interrupting = Timer(coordinator.steady, self._interrupt)
-        self._begun_under: Lease | None = None
         self._watched_under: str | None = None
         self.wake = Wake(coordinator.retry_timers)
         self.draining = False
@@ -69,36 +65,15 @@ class Rounds:
         """
         Begin.
         """
-        self._begun_under = self.parts.standing.lease
         self._tasks.spawn("worker", self._run)
 
-    @inlineCallbacks
-    def stop(self) -> Steps[None]:
+    def stop(self) -> Deferred[None]:
         """
         Make no more rounds.
 
         :return: a Deferred that fires when nothing is under way; never fails.
         """
-        self._interrupting.cancel()
-        yield self._tasks.stop()
-
-    def lease_changed(self) -> None:
-        """
-        There may be a new lease.
-        """
-        lease = self.parts.standing.lease
-        if lease is not None and lease is not self._begun_under:
-            self._begun_under = lease
-            if not self.parts.standing.halting:
-                # In a turn of its own: who tells us may be called by a round.
-                self._interrupting.set(0.0)
-        self.attend()
-
-    def _interrupt(self) -> None:
-        self.parts.releasing.interrupt()
-        if self._round is not None:
-            self._interrupted = True
-            self._round.cancel()
+        return self._tasks.stop()
 
     # What the parts tell.
 
@@ -155,14 +130,10 @@ class Rounds:
                     # Without a lease, only what needs none.
                     seconds = self.parts.running.try_again()
                 else:
-                    self._round = self._make(lease)
-                    seconds = yield self._round
+                    seconds = yield self._make(lease)
                 self._backoff.clear()
             except CancelledError:
-                if not self._interrupted:
-                    raise
-                self.parts.stock.doubt()
-                seconds = 0.0
+                raise
             except InvalidSession:
                 self.parts.stock.doubt()
                 self._session.suspect()
@@ -178,8 +149,6 @@ class Rounds:
                     error=str(error),
                     exc_info=not isinstance(error, CoordinationError),
                 )
-            finally:
-                self._round, self._interrupted = None, False
             self.parts.reports.wake()
             yield self.wake.wait(seconds)
 

@@ -63,10 +63,7 @@ class Standing:
         """
         What is to run here because of an emergency: the values, by work id.
         """
-        emergency = self._coordinator.emergency
-        if self.halting or self.lease is not None or not emergency.active:
-            return {}
-        return emergency.extra
+        return {} if self.halting else self._coordinator.emergency.extra
 
     def may_begin(self, item: Item) -> bool:
         """

@@ -144,7 +144,7 @@ class Worker:
         self._parts.extras.look()
         self._parts.overdue.look()
         self._say_what_goes_on()
-        self._rounds.lease_changed()
+        self._rounds.attend()
         self._parts.reports.wake()
 
     def emergency_changed(self) -> None:
