@@ -11,7 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from tests.support.running import RunningCase
 from tests.support.working import StringRunner
 from tests.test_running import deaf
-from voltha_coord.item import RUNNING, STOPPING, Item
+from voltha_coord.item import RUNNING, STOPPING, WAITING, Item
 from voltha_coord.ownership import REPORT_BYTES
 from voltha_coord.settings import RETRY_STEPS
 
@@ -249,6 +249,29 @@ class KillingTests(RunningCase):
 
         self.assertEqual(self.stopped, [self.item1])
 
+    def test_back_while_its_stop_goes_on(self) -> None:
+        """
+        Should it come back, it is not started before that stop has ended, which
+        might be taken for its own; it says so, and other items start.
+        """
+        until: Deferred[None] = Deferred()
+        self.runner.stops["w1"] = lambda: deaf(until)
+        self.stop(self.item1)
+        self.pass_stop_timeout()
+        self.runner.calls.clear()
+        item = self.start("w1")
+        self.start("w2")
+        self.pass_time(10.0)
+        before = list(self.runner.calls), item.state, item.trouble
+        until.callback(None)
+        self.items.try_again()
+
+        self.assertEqual(before[:2], ([("start", "w2")], WAITING))
+        self.assertIn("goes on", before[2])
+        self.assertEqual(self.runner.asked("start"), ["w2", "w1"])
+        self.assertEqual((item.state, item.trouble), (RUNNING, ""))
+        self.stop(self.start("w1"))
+
     def test_told(self) -> None:
         """
         What does not stop, and cannot be killed, stays here, counts, and says
@@ -356,14 +379,16 @@ class KillingTests(RunningCase):
     def test_waiting_no_more(self) -> None:
         """
         Whoever gives up waiting leaves no timer, and nothing is said to have
-        stopped.
+        stopped; what is being killed is killed all the same.
         """
-        self.runner.kills["w1"] = Deferred()
+        taken_back: list[object] = []
+        self.runner.kills["w1"] = lambda: Deferred(taken_back.append)
         self.stop(self.item1)
-        self.pass_stop_timeout()
+        self.items.kill_all()
         self.successResultOf(self.items.give_up())
 
-        self.assertEqual(self.stopped, [])
+        self.assertEqual(self.runner.asked("kill"), ["w1"])
+        self.assertEqual((self.stopped, taken_back), ([], []))
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 

@@ -1471,8 +1471,8 @@ class HaltTests(WorkerCase):
 
     def test_given_up(self) -> None:
         """
-        Cancelled by a caller that waits no longer, it leaves what has not
-        stopped to the taking-over rule.
+        Cancelled by a caller that waits no longer, it kills what has not
+        stopped, as far as it can, and leaves it to the taking-over rule.
         """
         self.work("w1", "w2")
         self.runners["a"].stops["w1"] = Deferred()

@@ -351,6 +351,31 @@ class StopTests(IsolationCase):
         self.assertEqual(self.workload("b"), {"w1"})
         self.assert_settled("w1")
 
+    def test_shut_down(self) -> None:
+        """
+        What has not stopped when a member that shuts down waits no longer is
+        killed before its session ends.
+        """
+        member = self.work("w1", settings=Settings(drain_timeout=4.0))
+        ran: list[bool] = []
+        runner = self.runners["a"]
+        assert isinstance(runner, KillingRunner)
+        session = member.session_id or ""
+        runner.kills["w1"] = lambda: ran.append(session in self.sessions())
+        runner.stops["w1"] = Deferred()
+        self.cluster.result(member.shutdown())
+
+        self.assertEqual(ran, [True])
+        self.assertNotIn(session, self.sessions())
+        self.assertEqual(self.floor.running, {})
+        self.assertEqual(self.cluster.left_behind(member), (0, 0))
+
+    def sessions(self) -> set[str]:
+        """
+        Give the sessions there are.
+        """
+        return {one.id for one in self.cluster.consul.sessions.all()}
+
     def test_waiting_start(self) -> None:
         """
         What stands in line when the lease ends is not started, and is when the

@@ -71,11 +71,18 @@ class Call:
 
     def cancel(self) -> None:
         """
-        Ask the runner to end it.
+        Ask the runner to end it, once.
         """
-        self._cancelled = True
-        if self._running is not None and not self.ended:
+        before, self._cancelled = self._cancelled, True
+        if self._running is not None and not self.ended and not before:
             self._running.cancel()
+
+    def leave(self) -> None:
+        """
+        Let it go on, and wait for it no more.
+        """
+        self._bound.cancel()
+        self._waiting = None
 
     def when_ended(self) -> Deferred[None]:
         """

@@ -15,7 +15,8 @@ the same the item's next call waits for its end; other items never do.
 
 Stops stand in no line.  A stop cancels what is under way about its item; one
 the runner was never asked about is simply gone.  How the rest is stopped is told
-in :mod:`~voltha_coord.stopping`.
+in :mod:`~voltha_coord.stopping`.  A ``stop_work`` may go on although the item was
+killed; should the item come back here, its start waits for that, too.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class RunningItems:
         self._tasks = Tasks(log)
         self._turns = Turns(settings.concurrent_work)
         self._given_up = False
+        self._lingering: dict[str, Call] = {}
         #: Every item that is here and has not stopped, by work id.
         self.items: dict[str, Item] = {}
 
@@ -153,6 +155,10 @@ class RunningItems:
 
     def _take_in(self, item: Item) -> None:
         self.items[item.id] = item
+        before = self._lingering.get(item.id)
+        if before is not None and item.call is None:
+            item.call = before
+            item.error = "an earlier call of the runner goes on"
         if not item.since:
             item.since = self._wall_clock()
         self._see_to(item)
@@ -358,12 +364,36 @@ class RunningItems:
 
     def _gone(self, item: Item) -> None:
         self.items.pop(item.id, None)
+        stopping = item.stopping
+        if stopping is not None and stopping.going_on is not None:
+            self._let_linger(item.id, stopping.going_on)
         self._stopped(item)
         self._changed()
+
+    def _let_linger(self, work: str, call: Call) -> None:
+        """
+        Remember a call that goes on about an item that is gone.
+        """
+
+        def ended(_: None) -> None:
+            if self._lingering.get(work) is call:
+                del self._lingering[work]
+            self._attend()
+
+        self._lingering[work] = call
+        call.when_ended().addCallback(ended)
 
     def _in_trouble(self) -> None:
         self._changed()
         self._attend()
+
+    def kill_all(self) -> None:
+        """
+        Kill what is being stopped, as far as the runner can.
+        """
+        for item in tuple(self.items.values()):
+            if item.stopping is not None:
+                item.stopping.kill()
 
     @inlineCallbacks
     def give_up(self) -> Steps[None]:

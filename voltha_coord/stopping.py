@@ -65,7 +65,7 @@ class Stopping:
         self._backoff = Backoff(random)
         self._patience = Timer(reactor, self._out_of_patience)
         self._again = Timer(reactor, self._ask)
-        self._over: Deferred[bytes | None] = Deferred(lambda _: self._clear_up())
+        self._over: Deferred[bytes | None] = Deferred(lambda _: self._give_up())
         self._stop: Call | None = None
         self._kill: Call | None = None
         self._report: Call | None = None
@@ -80,7 +80,7 @@ class Stopping:
 
         :return: a Deferred that fires, with what the next owner is to know, when
             it has stopped; never fails.  Cancelled, nothing is waited for any
-            more, and nothing is known.
+            more, and nothing is known; a kill that is under way goes on.
         """
         self._patience.set(self._settings.stop_timeout)
         self._ask()
@@ -220,12 +220,22 @@ class Stopping:
 
     # The end.
 
+    @property
+    def going_on(self) -> Call | None:
+        """
+        A call that has not ended, though it was cancelled; ``None`` for none.
+        """
+        calls = (self._stop, self._kill, self._report)
+        return next((call for call in calls if call and not call.ended), None)
+
     def _finish(self, handover: bytes | None) -> None:
         if not self._done:
-            self._clear_up()
+            if self._kill is not None:
+                self._kill.cancel()
+            self._give_up()
             self._over.callback(handover)
 
-    def _clear_up(self) -> None:
+    def _give_up(self) -> None:
         """
         Wait for nothing any more.
         """
@@ -234,6 +244,8 @@ class Stopping:
         self._again.cancel()
         if self._late is not None:
             self._late.cancel()
-        for call in (self._stop, self._kill, self._report):
+        if self._kill is not None:
+            self._kill.leave()
+        for call in (self._stop, self._report):
             if call is not None:
                 call.cancel()

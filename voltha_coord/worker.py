@@ -192,8 +192,8 @@ class Worker:
 
         :return: a Deferred that fires when everything has stopped and is
             released, as far as Consul answers; never fails.  Cancelled, it
-            waits for no item any more: what has not stopped is left to the
-            taking-over rule.
+            waits for no item any more: what has not stopped is killed, and left
+            to the taking-over rule.
         """
         parts = self._parts
         parts.standing.halting = True
@@ -211,6 +211,7 @@ class Worker:
             yield parts.stock.give_back_unknown()
             yield parts.releasing.finish()
         except CancelledError:
+            parts.running.kill_all()
             yield self._end()
             raise
         yield self._end()
