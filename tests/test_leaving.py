@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from attrs import evolve
@@ -244,6 +245,49 @@ class MovedTests(LeavingCase):
         self.cluster.until(lambda: {"new1", "new2", "new3"} <= self.running(a), 5)
         self.assertNotIn("new1", started[: len(ITEMS)])
         self.assertNotIn("b", self.cluster.assignments())
+
+    def test_order(self) -> None:
+        """
+        V2: leadership is given back before it is said that the member leaves,
+        since somebody has to hear it; then the work goes, the member key, the
+        session and the service.
+        """
+        a, _ = self.members("ab")
+        keys = self.cluster.keys
+        order: list[str] = []
+        parts = (
+            ("leader key", lambda r: writes(keys.leader)(r)),
+            ("says so", lambda r: b"lock" in r.body and writes(keys.member("a"))(r)),
+            ("work", lambda r: keys.owners.encode() in r.body),
+            ("member key", writes(keys.member("a"))),
+            ("session", lambda r: "session/destroy" in r.path),
+            ("service", lambda r: "service/deregister" in r.path),
+        )
+
+        def see(request: Any) -> float:
+            for name, wanted in parts:
+                if wanted(request) and b'"get-tree"' not in request.body:
+                    order.append(name)
+                    break
+            return 0.0
+
+        self.cluster.network(a).latency = see
+
+        self.shut_down(a)
+
+        # The key is given back once more, lest it was handed to us meanwhile.
+        self.assertEqual(
+            [name for name, _ in groupby(order)],
+            [
+                "leader key",
+                "says so",
+                "leader key",
+                "work",
+                "member key",
+                "session",
+                "service",
+            ],
+        )
 
     def test_without_work(self) -> None:
         """
