@@ -78,6 +78,16 @@ class GenuineTests(SynchronousTestCase):
         self.assertIn("not in the way", self.fault(PASS))
         self.assertIn("not in the way", self.fault(PASS, vary="Origin"))
 
+    def test_a_proxy_that_adds_to_the_voice(self) -> None:
+        """
+        A proxy may let what it packs vary by more, and empty answers not.
+        """
+        for added in ("Accept-Encoding, Accept-Encoding", "accept-encoding,Origin"):
+            self.fault(READ, b"[]", x_consul_index="7", vary=added)
+
+            self.assertEqual(self.fault(PASS, vary="Accept-Encoding"), "", added)
+            self.assertIn("not in the way", self.fault(PASS, vary="*"), added)
+
     def test_an_agent_that_changed_its_voice(self) -> None:
         """
         What counts is how it answered last: an agent may be replaced by one of

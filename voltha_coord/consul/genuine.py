@@ -12,7 +12,7 @@ to everything would have us count passes while the check runs out.  So
 - an empty answer is none where Consul always says something;
 - HTML is none of Consul's, though a key may hold some;
 - where an agent's answers to reads, which nobody else can give, name what they
-  vary by, as all answers of Consul do, an empty answer that does not is
+  vary by, as all answers of Consul do, an empty answer that names none of it is
   somebody else's.
 
 What is left is found out by the next renewal, whose answer has content.
@@ -33,7 +33,7 @@ class Genuine:
     """
 
     def __init__(self) -> None:
-        self._vary: str | None = None
+        self._vary: frozenset[str] = frozenset()
 
     def fault(self, request: Request, response: Response) -> str | None:
         """
@@ -42,13 +42,21 @@ class Genuine:
         if not 200 <= response.status < 300:
             return None
         if "x-consul-index" in response.headers:
-            self._vary = response.headers.get("vary")
+            self._vary = _vary(response)
             return None
         if response.body:
             keys = request.path.startswith("/v1/kv/")
             return "HTML" if is_html(response) and not keys else None
         if request.path.startswith(_NEVER_EMPTY):
             return "nothing"
-        if self._vary is not None and response.headers.get("vary") != self._vary:
+        if self._vary and self._vary.isdisjoint(_vary(response)):
             return "nothing, and not in the way this agent does"
         return None
+
+
+def _vary(response: Response) -> frozenset[str]:
+    """
+    Give the names of what an answer varies by.  Proxies on the way may add some.
+    """
+    names = response.headers.get("vary", "").lower().split(",")
+    return frozenset(filter(None, map(str.strip, names)))
