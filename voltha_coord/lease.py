@@ -11,9 +11,10 @@ acknowledgement extends nothing: it may have arrived late, or never.
 
 A :class:`Lease` is one unbroken span of that permission.  Once it has been
 over it is over for good, even if Consul turns out to have kept the session;
-then there is a new lease for the same session, and whoever held something
-under the old one (a term, a work item) begins anew.  So nobody has to compare
-times: it is enough to keep the lease under which one began.
+then there is a new lease for the same session, and nothing that was held under
+the old one is held under it by itself: a term is over, a work item has to be
+confirmed.  So nobody has to compare times: it is enough to keep the lease under
+which one began.
 
 # Note [A gap in the passes]
 
