@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from voltha_coord.embedded.timeline import ProcessClock, Timeline
+from voltha_coord.embedded.timeline import ProcessClock, Timeline, TimeStandsStill
 
 
 class TimelineTestCase(SynchronousTestCase):
@@ -81,6 +81,23 @@ class TimelineTests(TimelineTestCase):
         self.time.advance(1)
 
         self.assertEqual(self.seen, ["a"])
+
+    def test_goes_on(self) -> None:
+        """
+        Something that is set for now for ever is an error, and not the end of
+        time; what happens often, but not at one instant, is none.
+        """
+        self.time.heap.most_at_once = 100
+
+        def again(seconds: float) -> None:
+            self.time.callLater(seconds, again, seconds)
+
+        again(0.001)
+        self.time.advance(1)
+        again(0.0)
+
+        with self.assertRaises(TimeStandsStill):
+            self.time.advance(1)
 
     def test_cancel(self) -> None:
         """

@@ -285,6 +285,25 @@ class DrainTests(WorkerCase):
 
         self.cluster.result(self.drain(), 0.5)
 
+    def test_waits_for_nothing(self) -> None:
+        """
+        What was waited for when it began, since others own it, is waited for no
+        more, and the worker comes to rest.
+        """
+        self.worker("a")
+        self.worker("b")
+        self.assign("b", "w1")
+        self.advance(1)
+        self.assign("a", "w1")
+        self.advance(1)
+        drained = self.drain()
+        self.cluster.clock.heap.most_at_once = 1000
+        self.advance(5)
+        self.unassign("a", "w1")
+        self.cluster.result(drained, 1.0)
+
+        self.assertEqual(self.cluster.owners(), {"w1": "b"})
+
     def test_claim_under_way(self) -> None:
         """
         What was claimed when it began is given back.

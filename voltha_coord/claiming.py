@@ -96,6 +96,8 @@ class Claiming:
             yield self._confirm(lease)
             if self.fresh:
                 yield self._take(lease)
+            elif self._awaited.items:
+                self._awaited.tried({})
         finally:
             counts, self._counts = self._counts, {}
             for event, items in counts.items():

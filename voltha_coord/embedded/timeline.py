@@ -26,8 +26,18 @@ from twisted.internet.error import AlreadyCalled, AlreadyCancelled
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
+#: So many things happen at one instant at most, unless something goes round in
+#: circles.
+MOST_AT_ONCE = 1_000_000
+
 #: What a timer that waits for nothing has in place of its number.
 _CALLED, _CANCELLED = -1, -2
+
+
+class TimeStandsStill(Exception):
+    """
+    At one instant ever more is called: time does not go on.
+    """
 
 
 @implementer(IDelayedCall)
@@ -129,6 +139,7 @@ class _Heap:
     their time comes.
 
     :ivar outside: the clock of what is in no process.
+    :ivar most_at_once: so many things may happen at one instant.
     """
 
     outside: ProcessClock
@@ -137,6 +148,8 @@ class _Heap:
         self.now = now
         self.entries: list[_Entry] = []
         self.numbers = numbers
+        self.most_at_once = MOST_AT_ONCE
+        self._at_once = 0
 
     def push(self, timer: _Timer) -> None:
         """
@@ -151,6 +164,7 @@ class _Heap:
 
         :return: ``None`` when nothing more is due by that time; then it is
             that time.
+        :raises TimeStandsStill: when it never comes.
         """
         entries = self.entries
         while entries:
@@ -165,8 +179,7 @@ class _Heap:
                 # Put off since; where it lay does not matter to the new place.
                 self.push(timer)
                 continue
-            if when > self.now:
-                self.now = when
+            self._reach(when)
             clock = timer.clock
             if clock.paused:
                 clock.hold(timer)
@@ -177,9 +190,19 @@ class _Heap:
                 clock.shown = timer.due
             timer.call(*timer.args, **timer.kw)
             return clock
-        if until > self.now:
-            self.now = until
+        self._reach(until)
         return None
+
+    def _reach(self, when: float) -> None:
+        if when > self.now:
+            self.now = when
+            self._at_once = 0
+            return
+        self._at_once += 1
+        if self._at_once > self.most_at_once:
+            # Should anybody go on all the same, it is said again after as many.
+            self._at_once = 0
+            raise TimeStandsStill(f"at {self.now} s")
 
 
 @implementer(IReactorTime)
@@ -326,6 +349,7 @@ class ProcessClock:
         self._held = []
         # Numbers go on, so that no entry on the old heap is valid any more.
         afterlife = Timeline(self._heap.now, self._heap.numbers)
+        afterlife.heap.most_at_once = self._heap.most_at_once
         self._heap = afterlife.heap
         self.paused = False
         for timer in timers:
