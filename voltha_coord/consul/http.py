@@ -75,12 +75,14 @@ from .tls import TLSContext
 from .transport import ITransport, Lane, LaneBusy, NotConnected, Request, Response
 
 #: Connections of each lane, 16 together: Consul allows a client 200, and many
-#: processes may share one address.
+#: processes may share one address.  As many for watches as a member ever has at
+#: one time, leading, working, waiting for items and being listened to: one that
+#: found none would see nothing for as long as another one waits.
 CONNECTIONS = {
     Lane.SESSION: 3,
-    Lane.COMMAND: 3,
-    Lane.WATCH: 7,
-    Lane.APPLICATION: 3,
+    Lane.COMMAND: 2,
+    Lane.WATCH: 9,
+    Lane.APPLICATION: 2,
 }
 
 #: An idle connection is closed after so many seconds, before a proxy in
