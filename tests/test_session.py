@@ -1281,6 +1281,23 @@ class KeepingTests(Base):
         self.assertNotIn(first, self.bench.alive)
         self.end()
 
+    def test_two_old_sessions(self) -> None:
+        """
+        One that is told of while another is being ended is ended, too.
+        """
+        current = self.begin()
+        spec = SessionSpec("old", 15.0, 1.0)
+        create = self.bench.api.create_session
+        old = [self.bench.result(create(spec)) for _ in range(2)]
+        self.keeper.own_sessions.update(dict.fromkeys(old))
+
+        for one in old:
+            self.keeper.haunted_by(one)
+        self.bench.advance(0.1)
+
+        self.assertEqual(list(self.bench.alive), [current])
+        self.end()
+
     def test_remembers_the_last_sessions(self) -> None:
         """
         However many sessions were ours, the last ones are remembered.

@@ -169,7 +169,7 @@ class SessionKeeper:
         self._made: _Made | None = None
         self._why: str | None = None
         self._confirming = False
-        self._tidying = False
+        self._ending: set[str] = set()
         self._said_at = math.inf
         self.begun = 0
         self.lost = Reasons((RENEWAL_REFUSED, *(end.value for end in CheckEnd)))
@@ -266,15 +266,23 @@ class SessionKeeper:
                 effect="it is ended, and what it holds is free",
                 action="see whether Consul was restored to an older state",
             )
-        if not self._tidying:
-            self._requests.spawn("end-old-session", self._end_old_session)
+        if session not in self._ending:
+            self._requests.spawn("end-old-session", self._end_old_session, session)
         return True
 
     @inlineCallbacks
-    def _end_old_session(self) -> Steps[None]:
-        yield self._tidy_up()
-        # Whoever waits for what it held need wait no longer.
-        self._changed()
+    def _end_old_session(self, session: str) -> Steps[None]:
+        self._ending.add(session)
+        try:
+            yield self._leftovers.end_session(session)
+        except ConsulError as error:
+            # It is told of again, and ends by itself.
+            self._log.debug("old-session-not-ended", error=str(error))
+        else:
+            # Whoever waits for what it held need wait no longer.
+            self._changed()
+        finally:
+            self._ending.discard(session)
 
     def suspect(self) -> None:
         """
@@ -525,13 +533,10 @@ class SessionKeeper:
         current = {self.session_id}
         if self._check is not None:
             current.add(self._check.service.service_id)
-        self._tidying = True
         try:
             yield self._leftovers.take_away(but=current, give_back=True)
         except ConsulError as error:
             self._log.debug("not-tidied-up", error=str(error))
-        finally:
-            self._tidying = False
 
     def _back_off(
         self, backoff: Backoff, event: str, error: Exception, patience: float = 0.0
