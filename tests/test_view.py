@@ -4,8 +4,10 @@ Tests for what a member knows of the others.
 
 from __future__ import annotations
 
+from voltha_coord.consul.model import SessionSpec
 from voltha_coord.errors import AccessDenied, ConsulUnavailable
 from voltha_coord.events import MembersChanged
+from voltha_coord.records import Member
 
 from .support.embedded import ClusterTestCase
 
@@ -130,11 +132,13 @@ class ViewTests(ClusterTestCase):
         """
         A member on its way out is shown as such.
         """
-        self.b._leaving = True
-        self.b._membership.wake()
-        self.cluster.advance(1)
+        api, key = self.cluster.api, self.cluster.keys.member("c")
+        spec = SessionSpec("c", ttl=3600, lock_delay=0)
+        session = self.cluster.result(api.create_session(spec))
+        record = Member("c", leaving=True, version="1").encode()
+        self.cluster.result(api.put(key, record, acquire=session))
 
         self.cluster.result(self.view.refresh())
 
         states = {one["id"]: one["state"] for one in self.view.describe()}
-        self.assertEqual(states, {"a": "online", "b": "leave"})
+        self.assertEqual(states, {"a": "online", "b": "online", "c": "leave"})
