@@ -140,6 +140,23 @@ class ForgottenTests(Base):
         self.assertTrue(self.leased)
         self.assertEqual(len(self.bench.requests(REGISTER)), 2)
 
+    def test_settled_doubt_counts_from_when_it_was_told_again(self) -> None:
+        """
+        Once the session was found the lease counts from when the agent was told
+        of the check again, however long the answers took.
+        """
+        lease = self.keeper.lease
+        assert lease is not None
+        self.forget()
+        self.bench.network.reply_latency = lambda request: (
+            0.0 if PASS in request.path else 0.3
+        )
+        before = lease.deadline
+        self.bench.until(lambda: lease.deadline > before, 3.0)
+
+        told = [sent.at for sent in self.bench.sent if REGISTER in sent.request.path]
+        self.assertAlmostEqual(lease.deadline, told[-1] + SPAN)
+
     def test_unknown_right_after_it_was_told_again(self) -> None:
         """
         An agent that does not know the check it was just told of is not the
@@ -342,6 +359,20 @@ class AloneTests(SynchronousTestCase):
         self.assertEqual(len(self.passed), 10)
         self.assertTrue(self.check.holds())
         self.assertEqual(self.ends, [])
+
+    def test_counts_from_when_it_was_registered(self) -> None:
+        """
+        Registering counts as a pass from when it was sent, and not from when it
+        was answered.
+        """
+        self.check.stop()
+        self.bench.network.reply_latency = lambda request: 0.5
+        sent = self.bench.clock.seconds()
+
+        self.bench.result(self.check.register())
+
+        self.assertGreaterEqual(self.bench.clock.seconds(), sent + 0.5)
+        self.assertAlmostEqual(self.check.passes.deadline, sent + SPAN)
 
     def test_gap_ends_it_once(self) -> None:
         """
