@@ -4,8 +4,11 @@ Time that no step of the wall clock fools.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from threading import Event
 from threading import enumerate as threads
 from typing import Any
@@ -14,11 +17,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.task import Clock, LoopingCall, deferLater
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from voltha_coord.clock import STEP_SECONDS, SteadyReactor, StepWatch, boot_time
+
+ROOT = Path(__file__).resolve().parent.parent
+
+DAY = 86_400
 
 
 class SteppingReactor(Clock):
@@ -580,3 +587,27 @@ class BootTimeTests(SynchronousTestCase):
         monotonic = time.monotonic()
 
         self.assertGreaterEqual(boot_time(), monotonic)
+
+    def test_goes_on_in_sleep(self) -> None:
+        """
+        On a machine that has slept for a day it is a day ahead of the monotonic
+        clock, which stands still in sleep.
+        """
+        code = (
+            "import time; from voltha_coord.clock import boot_time; "
+            "print(boot_time() - time.monotonic())"
+        )
+        slept = ["unshare", "--time", "--boottime", str(DAY), "--fork"]
+        try:
+            told = subprocess.run(
+                [*slept, sys.executable, "-c", code],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+            ).stdout
+        except (OSError, subprocess.SubprocessError) as error:
+            raise SkipTest(f"no clock of its own may be given: {error}") from error
+
+        self.assertGreater(float(told), DAY - 1.0)

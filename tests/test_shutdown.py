@@ -790,3 +790,32 @@ class OrderTests(ShutdownTestCase):
         self.assertGreater(took, settings.drain_timeout - RESERVED_SECONDS - 0.1)
         self.assertLess(took, settings.drain_timeout)
         self.assertEqual(self.in_consul(), ([], [], []))
+
+    def test_everything_hangs(self) -> None:
+        """
+        G8: if each of a member's steps hangs, that takes its budget and no more
+        than three seconds beside it.
+        """
+        steps = [
+            evolve(s, call=Deferred, needed=lambda: True)
+            for s in self.lead()._last_steps()
+        ]
+        budget = Settings().drain_timeout
+        clock = Clock()
+        ended: list[float] = []
+        shutdown = Shutdown(
+            clock,
+            structlog.get_logger(),
+            budget=budget,
+            at_once=lambda: None,
+            steps=lambda: steps,
+            ended=lambda: ended.append(clock.seconds()),
+            answering=lambda: True,
+            lease_remaining=lambda: 3.0,
+        )
+
+        shutdown.ask()
+        clock.pump([0.05] * 600)
+
+        (took,) = ended
+        self.assertTrue(budget < took < budget + 3.0, took)

@@ -119,6 +119,17 @@ class SuccessionTests(Base):
         self.assertGreaterEqual(waited, WAIT - 0.02)
         self.assertLess(waited, WAIT + 0.5)
 
+    def test_a_clock_that_runs_fast(self) -> None:
+        """
+        By a clock that runs a percent fast a whole TTL of true time is waited
+        all the same.
+        """
+        self.bench.consul.destroy_session(self.session)
+
+        waited = self.waits(Predecessor(self.session, ttl=TTL))
+
+        self.assertGreaterEqual(waited / 1.01, TTL)
+
     def test_by_the_ttl_of_the_predecessor(self) -> None:
         """
         What counts is the TTL its record names, not our own.
