@@ -136,6 +136,29 @@ class KeyTests(ElectionTestCase):
 
         self.assertEqual((a.leader_id, b.leader_id), ("x", "x"))
 
+    def test_office_lands_late(self) -> None:
+        """
+        A request for office that was given up, and lands once the term has
+        begun by another one, is refused: the term record stays as it is.
+        """
+        a = self.cluster.add("a")
+        network = self.cluster.network(a)
+        slow = Once(writes(self.cluster.keys.term))
+        network.lands_late = writes(self.cluster.keys.term)
+        network.latency = lambda request: (
+            1.5 * request.deadline if slow(request) else 0.0
+        )
+        self.cluster.until(lambda: a.is_leader, 15)
+        self.cluster.put_work("x")
+        self.cluster.until(lambda: self.record().seq, 15)
+        token = a.lease.token
+
+        self.cluster.advance(10)
+
+        self.assertTrue(slow.met)
+        self.assertEqual((a.lease.token, a._election.terms_begun), (token, 1))
+        self.assertGreater(self.record().seq, 0)
+
     def test_release_reply_lost(self) -> None:
         """
         The reply to leaving is lost: it leads again, with a higher token.
