@@ -468,6 +468,8 @@ def _losses() -> list[Outage]:
                 end=end,
                 roles=EVERYBODY,
                 forgetful=True,
+                # The term record is gone, and with it whom to wait for.
+                excepted=True,
                 moves=True,
             ),
         ]
