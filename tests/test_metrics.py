@@ -180,7 +180,8 @@ class ScrapeTests(MetricsTestCase):
         """
         A follower tells of itself, and nothing of the cluster: it does not look.
         """
-        _, b = self.add("a", "b")
+        self.lead("a")
+        (b,) = self.add("b")
         self.cluster.put_work("w1", "w2")
         self.cluster.advance(15)
 
@@ -301,7 +302,7 @@ class ScrapeTests(MetricsTestCase):
         Field report 131: the same placement has the same number, whoever leads
         and whenever it is looked at; another one another number.
         """
-        a, b = self.add("a", "b")
+        a, (b,) = self.lead("a"), self.add("b")
         self.cluster.put_work("w1", "w2")
         self.cluster.advance(25)
         first = self.scrape(a)["placement_fingerprint",]
@@ -393,7 +394,7 @@ class RegistryTests(MetricsTestCase):
         """
         The Coordinators of one process are told apart in one registry.
         """
-        a, b = self.add("a", "b")
+        a, (b,) = self.lead("a"), self.add("b")
         registry = CollectorRegistry()
         registry.register(MemberCollector(a, b))
 
@@ -412,7 +413,7 @@ class RegistryTests(MetricsTestCase):
         Several registries in one process do not know of each other; one
         registry refuses a second collector, which it could not tell apart.
         """
-        a, b = self.add("a", "b")
+        a, (b,) = self.lead("a"), self.add("b")
         registries = service_registry(lambda: a), service_registry(lambda: b)
 
         texts = [exposition(registry, "")[0] for registry in registries]
