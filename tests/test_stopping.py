@@ -8,9 +8,8 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 
-from tests.support.running import RunningCase
+from tests.support.running import RunningCase, deaf
 from tests.support.working import StringRunner
-from tests.test_running import deaf
 from voltha_coord.item import RUNNING, STOPPING, WAITING, Item
 from voltha_coord.ownership import REPORT_BYTES
 from voltha_coord.settings import RETRY_STEPS

@@ -136,6 +136,18 @@ class Item:
         newest = self.wanted or self.description
         return self.error or newest.problem or self.odd
 
+    def enter(self, state: str, now: float) -> None:
+        """
+        Be in another state.  For people, one that failed is not in another one
+        until it succeeds.
+
+        :param now: wall-clock time.
+        """
+        before = self.shown_state
+        self.state = state
+        if self.shown_state != before:
+            self.since = now
+
     def told(self, description: WorkItem) -> None:
         """
         Note of what the runner was told.

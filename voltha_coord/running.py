@@ -1,82 +1,43 @@
 """
-The items that run here: made ready, started, changed, stopped; and all of it
-again when it failed.
+The items that are here: to be run, made ready, changed, stopped.
 
-# Note [One call at a time]
+What the runner is asked about one, and when, is told in Note [One call at a time]
+of :mod:`~voltha_coord.attempts`; how it is stopped, in
+:mod:`~voltha_coord.stopping`.
 
-About one item the runner is called strictly one call after another; about
-different items at the same time, ``Settings.concurrent_work`` of them.  Those
-that are to be started, made ready or changed stand in one line.  What is to be
-done is decided when an item's turn has come, from what it is to be by then: a
-change that waits is superseded by a newer one, and an item that is to be run by
-now is not made ready any more.  A call that is not done within
-``Settings.work_timeout`` is cancelled and counts as failed.  If it goes on all
-the same the item's next call waits for its end; other items never do.
+# Note [Stops stand in no line]
 
-Stops stand in no line.  A stop cancels what is under way about its item; one
-the runner was never asked about is simply gone.  How the rest is stopped is told
-in :mod:`~voltha_coord.stopping`.  A ``stop_work`` may go on although the item was
-killed; should the item come back here, its start waits for that, too.
+A stop waits for no turn.  It cancels what is under way about its item; an item
+the runner was never asked about is simply gone.  A ``stop_work`` may go on
+although its item was killed; should the item come back here, its start waits for
+that.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
-from attrs import frozen
 from twisted.internet.defer import inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Tasks
 from ._types import Steps
-from .call import Call, told
-from .consul.backoff import Backoff
+from .attempts import Attempts
+from .call import Call
 from .interfaces import IRunner
 from .isolation import Rights
-from .item import (
-    FAILED,
-    PREPARED,
-    PREPARING,
-    RUNNING,
-    STARTING,
-    STATES,
-    STOPPING,
-    Item,
-)
+from .item import STATES, STOPPING, Item
 from .records import PREPARE, RUN, WorkItem
 from .settings import Settings
 from .stopping import Stopping
-from .turns import Turns
-
-
-@frozen
-class _Step:
-    """
-    What the runner may be asked to do with an item.
-
-    :ivar doing: the item's state meanwhile.
-    :ivar done: its state once that is done.
-    :ivar failed: its state when that fails.
-    :ivar failure: the log event then.
-    """
-
-    doing: str
-    done: str
-    failed: str
-    failure: str
-
-
-_PREPARE = _Step(PREPARING, PREPARED, FAILED, "work-not-prepared")
-_START = _Step(STARTING, RUNNING, FAILED, "work-not-started")
-_UPDATE = _Step(RUNNING, RUNNING, RUNNING, "work-not-changed")
 
 
 class RunningItems:
     """
-    Has the runner run items; see Note [One call at a time].
+    Has the runner run items; see the head of the module.
 
     :param rights: for how long items may run.
     :param may_begin: whether an item may be started, or made ready, now.
@@ -104,7 +65,6 @@ class RunningItems:
         self._runner = runner
         self._settings = settings
         self._rights = rights
-        self._may_begin = may_begin
         self._stopped = stopped
         self._changed = changed
         self._attend = attend
@@ -112,8 +72,17 @@ class RunningItems:
         self._random = random
         self._log = log
         self._tasks = Tasks(log)
-        self._turns = Turns(settings.concurrent_work)
-        self._given_up = False
+        self._attempts = Attempts(
+            reactor,
+            runner,
+            settings,
+            may_begin=may_begin,
+            changed=changed,
+            attend=attend,
+            wall_clock=wall_clock,
+            random=random,
+            log=log,
+        )
         self._lingering: dict[str, Call] = {}
         #: Every item that is here and has not stopped, by work id.
         self.items: dict[str, Item] = {}
@@ -161,7 +130,7 @@ class RunningItems:
             item.error = "an earlier call of the runner goes on"
         if not item.since:
             item.since = self._wall_clock()
-        self._see_to(item)
+        self._attempts.see_to(item)
         self._changed()
 
     def change(self, item: Item, description: WorkItem) -> None:
@@ -174,7 +143,7 @@ class RunningItems:
         item.wanted = description
         # Whatever failed may do so no more.
         item.retry_at = 0.0
-        self._see_to(item)
+        self._attempts.see_to(item)
 
     def try_again(self) -> float | None:
         """
@@ -182,141 +151,7 @@ class RunningItems:
 
         :return: the seconds until the next item is, ``None`` for none.
         """
-        now = self._reactor.seconds()
-        waits = []
-        for item in tuple(self.items.values()):
-            if item.state == RUNNING and item.wanted is None:
-                continue
-            self._see_to(item)
-            if item.retry_at > now and self._next_step(item) is not None:
-                waits.append(item.retry_at - now)
-        return min(waits, default=None)
-
-    # One call after another.
-
-    def _next_step(self, item: Item) -> _Step | None:
-        """
-        Give what the runner is to be asked next about an item.
-        """
-        if item.state == STOPPING:
-            return None
-        if item.state == RUNNING:
-            return None if item.wanted is None else _UPDATE
-        if not self._may_begin(item):
-            return None
-        if item.phase == RUN:
-            return _START
-        ready = item.state == PREPARED and item.wanted is None
-        return None if ready else _PREPARE
-
-    def _see_to(self, item: Item) -> None:
-        """
-        Have an item stand in line if there is something to be done, and
-        nothing under way.
-        """
-        if item.turn is not None or item.busy:
-            return
-        due = item.retry_at <= self._reactor.seconds()
-        if due and self._next_step(item) is not None:
-            self._tasks.spawn("call-runner", self._in_turn, item)
-
-    @inlineCallbacks
-    def _in_turn(self, item: Item) -> Steps[None]:
-        item.turn = self._turns.take()
-        try:
-            yield item.turn
-        finally:
-            item.turn = None
-        try:
-            step = self._next_step(item)
-            if step is not None:
-                yield self._make(step, item)
-        finally:
-            self._turns.give_back()
-        self._see_to(item)
-
-    @inlineCallbacks
-    def _make(self, step: _Step, item: Item) -> Steps[None]:
-        """
-        Ask the runner, and note what came of it.
-        """
-        description = item.wanted or item.description
-        call = item.call = Call(self._reactor, self._asking(step, item, description))
-        item.touched = True
-        self._enter(item, step.doing)
-        try:
-            yield call.make(self._settings.work_timeout)
-        except Exception as error:
-            if self._given_up:
-                raise
-            if item.state == step.doing:
-                self._failed(step, item, error)
-            # Else a stop has cancelled it, and what it says is of no use.
-            if not call.ended:
-                call.when_ended().addCallback(
-                    lambda _: self._ended_late(step, item, description, call)
-                )
-        else:
-            if item.state == step.doing:
-                self._succeeded(step, item, description)
-
-    def _asking(
-        self, step: _Step, item: Item, description: WorkItem
-    ) -> Callable[[], Any]:
-        if step is _START:
-            return partial(self._runner.start_work, description, item.report)
-        if step is _PREPARE:
-            return partial(self._runner.prepare_work, description)
-        return partial(self._runner.update_work, description)
-
-    def _succeeded(self, step: _Step, item: Item, description: WorkItem) -> None:
-        item.told(description)
-        if item.error or (step is _START and item.report_index):
-            self._attend()
-        item.error, item.backoff, item.retry_at = "", None, 0.0
-        if step is _START:
-            item.report = None
-        self._enter(item, step.done)
-        self._changed()
-
-    def _failed(self, step: _Step, item: Item, error: Exception) -> None:
-        if item.backoff is None:
-            item.backoff = Backoff(self._random)
-        seconds = item.backoff.next()
-        item.retry_at = self._reactor.seconds() + seconds
-        self._enter(item, step.failed)
-        item.error = told(error)
-        self._log.error(
-            step.failure,
-            work=item.id,
-            retry_in=round(seconds, 3),
-            error=item.error,
-        )
-        self._changed()
-        self._attend()
-
-    def _ended_late(
-        self, step: _Step, item: Item, description: WorkItem, call: Call
-    ) -> None:
-        """
-        A call has ended that had failed: the item's next one need not wait for
-        it any more; or none is needed, if it has ended well after all.
-        """
-        if item.call is not call or item.state != step.failed:
-            return
-        if call.succeeded:
-            self._succeeded(step, item, description)
-        self._attend()
-
-    def _enter(self, item: Item, state: str) -> None:
-        """
-        Let an item be in another state.  One that failed is not in another one
-        for people until it succeeds.
-        """
-        before = item.shown_state
-        item.state = state
-        if item.shown_state != before:
-            item.since = self._wall_clock()
+        return self._attempts.see_to_all(tuple(self.items.values()))
 
     # Stopping.
 
@@ -331,7 +166,7 @@ class RunningItems:
         if item.state == STOPPING:
             return
         item.error = ""
-        self._enter(item, STOPPING)
+        item.enter(STOPPING, self._wall_clock())
         if item.turn is not None:
             item.turn.cancel()
         if not item.touched:
@@ -403,5 +238,5 @@ class RunningItems:
 
         :return: a Deferred that fires when nothing is under way; never fails.
         """
-        self._given_up = True
+        yield self._attempts.stop()
         yield self._tasks.stop()

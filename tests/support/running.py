@@ -8,10 +8,12 @@ from typing import Any
 
 import structlog
 from structlog.testing import capture_logs
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.working import KillingRunner
+from voltha_coord._types import Steps
 from voltha_coord.isolation import Rights
 from voltha_coord.item import Item
 from voltha_coord.lease import Lease
@@ -21,6 +23,18 @@ from voltha_coord.settings import Settings
 
 #: TTL of the leases, in seconds.
 TTL = 1000.0
+
+
+@inlineCallbacks
+def deaf(until: Deferred[Any]) -> Steps[Any]:
+    """
+    Give a Deferred that heeds no cancellation: it ends when ``until`` does.
+    """
+    try:
+        yield Deferred()
+    except CancelledError:
+        result = yield until
+        return result
 
 
 class RunningCase(SynchronousTestCase):

@@ -1,0 +1,232 @@
+"""
+What the runner is asked to do with items, but for stopping them.
+
+# Note [One call at a time]
+
+About one item the runner is called strictly one call after another; about
+different items at the same time, ``Settings.concurrent_work`` of them.  Those
+that are to be started, made ready or changed stand in one line.  What is to be
+done is decided when an item's turn has come, from what it is to be by then: a
+change that waits is superseded by a newer one, and an item that is to be run by
+now is not made ready any more.  A call that is not done within
+``Settings.work_timeout`` is cancelled and counts as failed.  If it goes on all
+the same the item's next call waits for its end; other items never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.interfaces import IReactorTime
+
+from ._loops import Tasks
+from ._types import Steps
+from .call import Call, told
+from .consul.backoff import Backoff
+from .interfaces import IRunner
+from .item import FAILED, PREPARED, PREPARING, RUNNING, STARTING, STOPPING, Item
+from .records import RUN, WorkItem
+from .settings import Settings
+from .turns import Turns
+
+
+@frozen
+class _Step:
+    """
+    What the runner may be asked to do with an item.
+
+    :ivar doing: the item's state meanwhile.
+    :ivar done: its state once that is done.
+    :ivar failed: its state when that fails.
+    :ivar failure: the log event then.
+    """
+
+    doing: str
+    done: str
+    failed: str
+    failure: str
+
+
+_PREPARE = _Step(PREPARING, PREPARED, FAILED, "work-not-prepared")
+_START = _Step(STARTING, RUNNING, FAILED, "work-not-started")
+_UPDATE = _Step(RUNNING, RUNNING, RUNNING, "work-not-changed")
+
+
+class Attempts:
+    """
+    Asks the runner, again where that failed; see Note [One call at a time].
+
+    :param may_begin: whether an item may be started, or made ready, now.
+    :param changed: told whenever a status report would say something new.
+    :param attend: told whenever the worker has something to do about an item.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        runner: IRunner,
+        settings: Settings,
+        *,
+        may_begin: Callable[[Item], bool],
+        changed: Callable[[], None],
+        attend: Callable[[], None],
+        wall_clock: Callable[[], float],
+        random: Callable[[], float],
+        log: Any,
+    ) -> None:
+        self._reactor = reactor
+        self._runner = runner
+        self._settings = settings
+        self._may_begin = may_begin
+        self._changed = changed
+        self._attend = attend
+        self._wall_clock = wall_clock
+        self._random = random
+        self._log = log
+        self._tasks = Tasks(log)
+        self._turns = Turns(settings.concurrent_work)
+        self._given_up = False
+
+    def see_to(self, item: Item) -> None:
+        """
+        Have an item stand in line if there is something to be done, and
+        nothing under way.
+        """
+        if item.turn is not None or item.busy:
+            return
+        due = item.retry_at <= self._reactor.seconds()
+        if due and self._next_step(item) is not None:
+            self._tasks.spawn("call-runner", self._in_turn, item)
+
+    def see_to_all(self, items: Iterable[Item]) -> float | None:
+        """
+        See to items.
+
+        :return: the seconds until the next one is to be seen to again, ``None``
+            for none.
+        """
+        now = self._reactor.seconds()
+        waits = []
+        for item in items:
+            if item.state == RUNNING and item.wanted is None:
+                continue
+            self.see_to(item)
+            if item.retry_at > now and self._next_step(item) is not None:
+                waits.append(item.retry_at - now)
+        return min(waits, default=None)
+
+    def stop(self) -> Deferred[None]:
+        """
+        Ask for nothing any more, and wait for nothing.
+
+        :return: a Deferred that fires when nothing is under way; never fails.
+        """
+        self._given_up = True
+        return self._tasks.stop()
+
+    def _next_step(self, item: Item) -> _Step | None:
+        """
+        Give what the runner is to be asked next about an item.
+        """
+        if item.state == STOPPING:
+            return None
+        if item.state == RUNNING:
+            return None if item.wanted is None else _UPDATE
+        if not self._may_begin(item):
+            return None
+        if item.phase == RUN:
+            return _START
+        ready = item.state == PREPARED and item.wanted is None
+        return None if ready else _PREPARE
+
+    @inlineCallbacks
+    def _in_turn(self, item: Item) -> Steps[None]:
+        item.turn = self._turns.take()
+        try:
+            yield item.turn
+        finally:
+            item.turn = None
+        try:
+            step = self._next_step(item)
+            if step is not None:
+                yield self._make(step, item)
+        finally:
+            self._turns.give_back()
+        self.see_to(item)
+
+    @inlineCallbacks
+    def _make(self, step: _Step, item: Item) -> Steps[None]:
+        """
+        Ask the runner, and note what came of it.
+        """
+        description = item.wanted or item.description
+        call = item.call = Call(self._reactor, self._asking(step, item, description))
+        item.touched = True
+        item.enter(step.doing, self._wall_clock())
+        try:
+            yield call.make(self._settings.work_timeout)
+        except Exception as error:
+            if self._given_up:
+                raise
+            if item.state == step.doing:
+                self._failed(step, item, error)
+            # Else a stop has cancelled it, and what it says is of no use.
+            if not call.ended:
+                call.when_ended().addCallback(
+                    lambda _: self._ended_late(step, item, description, call)
+                )
+        else:
+            if item.state == step.doing:
+                self._succeeded(step, item, description)
+
+    def _asking(
+        self, step: _Step, item: Item, description: WorkItem
+    ) -> Callable[[], Any]:
+        if step is _START:
+            return partial(self._runner.start_work, description, item.report)
+        if step is _PREPARE:
+            return partial(self._runner.prepare_work, description)
+        return partial(self._runner.update_work, description)
+
+    def _succeeded(self, step: _Step, item: Item, description: WorkItem) -> None:
+        item.told(description)
+        if item.error or (step is _START and item.report_index):
+            self._attend()
+        item.error, item.backoff, item.retry_at = "", None, 0.0
+        if step is _START:
+            item.report = None
+        item.enter(step.done, self._wall_clock())
+        self._changed()
+
+    def _failed(self, step: _Step, item: Item, error: Exception) -> None:
+        if item.backoff is None:
+            item.backoff = Backoff(self._random)
+        seconds = item.backoff.next()
+        item.retry_at = self._reactor.seconds() + seconds
+        item.enter(step.failed, self._wall_clock())
+        item.error = told(error)
+        self._log.error(
+            step.failure,
+            work=item.id,
+            retry_in=round(seconds, 3),
+            error=item.error,
+        )
+        self._changed()
+        self._attend()
+
+    def _ended_late(
+        self, step: _Step, item: Item, description: WorkItem, call: Call
+    ) -> None:
+        """
+        A call has ended that had failed: the item's next one need not wait for
+        it any more; or none is needed, if it has ended well after all.
+        """
+        if item.call is not call or item.state != step.failed:
+            return
+        if call.succeeded:
+            self._succeeded(step, item, description)
+        self._attend()
