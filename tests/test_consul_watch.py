@@ -11,6 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from voltha_coord.consul.history import Sign
 from voltha_coord.consul.model import Entry, KeyNames, Reading
 from voltha_coord.consul.watch import (
     BURST,
@@ -171,10 +172,10 @@ class WatchTests(SynchronousTestCase):
 
         self.assertEqual(self.reads, [(0, True), (50, False), (0, True), (20, False)])
 
-    def test_index_backwards_is_told(self) -> None:
+    def test_older_state_is_told(self) -> None:
         """
-        That Consul is in an older state is told once, after what is under the key
-        now; that it answers 0 first is no such thing.
+        That Consul is in an older state, or may be, is told after what is under
+        the key now, and the next read is from 0.
         """
         told: list[object] = []
         watch: Watch[Any] = Watch(
@@ -184,17 +185,42 @@ class WatchTests(SynchronousTestCase):
             name="k",
             wait=WAIT,
             random=lambda: 1.0,
-            rewound=lambda: told.append("rewound"),
+            rewound=told.append,
         )
         watch.start()
         newer, older = Reading(9, (entry(b"b"),)), Reading(7, (entry(b"a"),))
         self.answer(newer)
-        self.block_and_answer(older)
+        self.clock.advance(1.0)
+        self.answer(newer)
         self.clock.advance(REFILL_SECONDS)
         self.answer(older)
-        self.block_and_answer(Reading(8, (entry(b"a"),)))
 
-        self.assertEqual(told, [newer, older, "rewound"])
+        self.assertEqual(told, [newer, Sign.EARLY, older, Sign.LOWER])
+        self.assertEqual([index for index, _ in self.reads], [0, 9, 0, 0])
+        self.successResultOf(watch.stop())
+        self.pending = None
+
+    def test_index_lower_after_a_failure(self) -> None:
+        """
+        What was read before a failure is compared with what is read after it.
+        """
+        told: list[object] = []
+        watch: Watch[Any] = Watch(
+            self.clock,
+            self.read,
+            lambda reading: None,
+            name="k",
+            wait=WAIT,
+            random=lambda: 1.0,
+            rewound=told.append,
+        )
+        watch.start()
+        self.answer(Reading(9))
+        self.answer(ConsulUnavailable("gone"))
+        self.clock.advance(RETRY_STEPS[0] + REFILL_SECONDS)
+        self.answer(Reading(7))
+
+        self.assertEqual(told, [Sign.LOWER])
         self.successResultOf(watch.stop())
         self.pending = None
 

@@ -25,6 +25,7 @@ from twisted.internet.interfaces import IReactorTime
 from ._loops import Timer
 from ._types import Steps
 from .consul.api import ConsulApi
+from .consul.history import Sign
 from .consul.model import Entry, Reading
 from .consul.watch import Watch, WatchTally
 from .forgotten import TROUBLE, Forgotten
@@ -96,6 +97,7 @@ class Assignments:
     :param forgotten: knows whether Consul has forgotten what it assigned.
     :param changed: called with what was heeded before, whenever it is something
         else now.
+    :param rewound: called when Consul may be in an older state than it was.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Assignments:
         instance_id: str,
         forgotten: Forgotten,
         changed: Callable[[Mapping[str, Assigned]], None],
+        rewound: Callable[[Sign], None] | None = None,
         random: Callable[[], float],
         tally: WatchTally | None = None,
         retries: IReactorTime | None = None,
@@ -133,6 +136,7 @@ class Assignments:
             random=random,
             tally=tally,
             retries=retries,
+            rewound=rewound,
             log=log,
         )
         self.current: dict[str, Assigned] | None = None

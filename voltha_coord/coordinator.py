@@ -68,6 +68,7 @@ from .passing import Passing
 from .plugins import make_emergency_planner
 from .records import Member
 from .retrying import Retrying
+from .rewinding import Rewinding
 from .role import LEADER, RoleCore, RoleMachine
 from .session import SessionKeeper, service_for
 from .settings import EXIT, RETRY_STEPS, TAKEOVER, Settings
@@ -278,6 +279,7 @@ class Coordinator:
         """
         shared: dict[str, Any] = {"random": self.random, "log": self.log}
         waiting: dict[str, Any] = {"retries": self.retry_timers, **shared}
+        self._rewinding = Rewinding(self.steady.seconds, self._look_again, self.log)
         self.session = SessionKeeper(
             self.steady,
             self.api,
@@ -305,6 +307,7 @@ class Coordinator:
             key=self.membership_record_key,
             value=self._member_record,
             changed=self._membership_changed,
+            rewound=self._rewinding.noticed,
             tally=self.tally.watch("member"),
             **waiting,
         )
@@ -321,7 +324,7 @@ class Coordinator:
             elected=lambda term: self._role.elected(term),
             deposed=self._deposed,
             leader_changed=self._leader_known,
-            rewound=self._consul_went_back,
+            rewound=self._rewinding.noticed,
             tally=self.tally.watch("leader"),
             **waiting,
         )
@@ -739,14 +742,12 @@ class Coordinator:
         self._requester.give_up_lost()
         self.retry_timers.hasten()
 
-    def _consul_went_back(self) -> None:
-        self.log.warning(
-            "consul-index-went-back",
-            effect="everything is read anew; until then two may have led, or run an "
-            "item",
-            action="nothing, if somebody restored Consul; else look for who has",
-        )
+    def _look_again(self) -> None:
+        """
+        Read everything anew: Consul may be in an older state than it was.
+        """
         self._membership.look_again()
+        self._election.look_again()
         look_again = getattr(self.worker, "look_again", None)
         if self._worker_started and look_again is not None:
             look_again()

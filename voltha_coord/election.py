@@ -42,6 +42,7 @@ from ._loops import Tasks, Wake, sleep
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
+from .consul.history import Sign
 from .consul.model import Entry, KeyNames, Reading
 from .consul.watch import RESYNC_SECONDS, Watch, WatchTally
 from .errors import ConsulError, InvalidSession, TransactionRefused
@@ -84,11 +85,6 @@ STAGGER = 0.03
 #: Between two looks at a predecessor whose lease may not be over, in seconds.
 PREDECESSOR_RETRY = 0.1
 
-#: One query for the leader key waits no longer than this, in seconds.  A Consul
-#: that was restored to an older state answers queries for what is newer only when
-#: their wait is over, and this one is the first of its process to notice.
-LONGEST_WAIT = 8.0
-
 #: Without a leader for so many seconds, it is said, and looked at again.
 LEADERLESS_SECONDS = 60.0
 
@@ -111,7 +107,7 @@ class Election:
     :param deposed: called with the reason when a term is over.
     :param leader_changed: called with the instance id of who holds the leader
         key now; ``None`` for nobody.
-    :param rewound: called when Consul is in an older state than it was.
+    :param rewound: called when Consul may be in an older state than it was.
     :param tally: counts what the watch of the leader key comes to.
     :param retries: waits out the back-offs; by default the reactor.
     """
@@ -131,7 +127,7 @@ class Election:
         elected: Callable[[Term], None],
         deposed: Callable[[str], None],
         leader_changed: Callable[[str | None], None],
-        rewound: Callable[[], None] = lambda: None,
+        rewound: Callable[[Sign], None] | None = None,
         random: Callable[[], float],
         tally: WatchTally | None = None,
         retries: IReactorTime | None = None,
@@ -166,7 +162,7 @@ class Election:
             self._read,
             self._seen,
             name="leader",
-            wait=min(settings.watch_wait, LONGEST_WAIT),
+            wait=settings.watch_wait,
             rewound=rewound,
             random=random,
             tally=tally,
@@ -262,6 +258,12 @@ class Election:
         self._paused_until = self._reactor.seconds() + self._settings.candidate_pause
         self._end_term(reason)
         self._wake.set()
+
+    def look_again(self) -> None:
+        """
+        Read the leader key anew: what was read is not to be trusted any more.
+        """
+        self._watch.restart()
 
     def note(self, entry: Entry | None) -> None:
         """

@@ -25,6 +25,7 @@ from ._loops import Tasks, Wake
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
+from .consul.history import Sign
 from .consul.model import Entry, Reading
 from .consul.watch import Watch, WatchTally
 from .errors import ConsulError, InvalidSession
@@ -49,6 +50,7 @@ class MemberKeeper:
     :param changed: called whenever :attr:`joined` changed.
     :param tally: counts what the watch of the record comes to.
     :param retries: waits out the back-offs; by default the reactor.
+    :param rewound: called when Consul may be in an older state than it was.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class MemberKeeper:
         random: Callable[[], float],
         tally: WatchTally | None = None,
         retries: IReactorTime | None = None,
+        rewound: Callable[[Sign], None] | None = None,
         log: Any = None,
     ) -> None:
         self._reactor = reactor
@@ -85,6 +88,7 @@ class MemberKeeper:
             random=random,
             tally=tally,
             retries=retries,
+            rewound=rewound,
             log=self._log,
         )
         self._entry: Entry | None = None

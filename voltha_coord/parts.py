@@ -53,6 +53,11 @@ class Hears(Protocol):
         An item has stopped.
         """
 
+    def look_again(self) -> None:
+        """
+        Consul may be in an older state than it was.
+        """
+
     def assignments_changed(self, before: Mapping[str, Assigned]) -> None:
         """
         Something else is assigned than before.
@@ -126,6 +131,7 @@ def put_together(
         instance_id=instance_id,
         forgotten=forgotten,
         changed=hears.assignments_changed,
+        rewound=lambda sign: hears.look_again(),
         **tally("assignments"),
     )
     running = RunningItems(

@@ -132,7 +132,7 @@ class Worker:
 
     def look_again(self) -> None:
         """
-        Consul is in an older state than it was: read everything anew.
+        Consul may be in an older state than it was: read everything anew.
         """
         self._rounds.look_again()
 

@@ -48,6 +48,7 @@ from twisted.python.failure import Failure
 from .._types import Steps
 from ..errors import ConsulError
 from .backoff import Backoff
+from .history import History, Sign
 from .model import Entry, KeyNames, Reading
 from .throttle import TokenBucket
 
@@ -104,7 +105,9 @@ class Watch(Generic[_R]):
     :param failed: told of a failure when the back-off reaches a new step: a
         long outage is a handful of calls, not one a retry.
     :param recovered: told of the first success after ``failed``.
-    :param rewound: told when the index is lower than it was.
+    :param rewound: told when Consul may be in an older state than it was, or is;
+        see Note [A Consul that was restored] of
+        :mod:`~voltha_coord.consul.history`.
     :param resync: seconds between reads from index 0, consistent.
     :param burst: how many reads may follow each other at once.
     :param refill: seconds until one more may.
@@ -125,7 +128,7 @@ class Watch(Generic[_R]):
         random: Callable[[], float],
         failed: Callable[[Exception], None] | None = None,
         recovered: Callable[[], None] | None = None,
-        rewound: Callable[[], None] | None = None,
+        rewound: Callable[[Sign], None] | None = None,
         resync: float = RESYNC_SECONDS,
         burst: int = BURST,
         refill: float = REFILL_SECONDS,
@@ -150,6 +153,8 @@ class Watch(Generic[_R]):
         self._answered = 0.0
         self._accepted: tuple[Entry, ...] | tuple[str, ...] | None = None
         self._index = 0
+        self._history = History(wait)
+        self._asked_at = 0.0
         self._fresh_at = 0.0
         self._failing = False
         self._running = False
@@ -255,6 +260,7 @@ class Watch(Generic[_R]):
         """
         self._bucket.take()
         index = self._index
+        self._asked_at = self._reactor.seconds()
         try:
             reading: _R = yield self._awaited(
                 maybeDeferred(self._read, index, self._wait, index == 0)
@@ -277,7 +283,9 @@ class Watch(Generic[_R]):
         if index == 0:
             self._fresh_at = now
         found = max(1, reading.index)
-        stale = found < index or now - self._fresh_at >= self._resync
+        sign = self._history.note(index, found, now - self._asked_at)
+        old = now - self._fresh_at >= self._resync
+        stale = old or sign is not Sign.NONE
         self._index = 0 if stale else found
         content = _content(reading)
         if content == self._accepted:
@@ -285,8 +293,8 @@ class Watch(Generic[_R]):
         else:
             self._changed(reading)
             self._accepted = content
-        if found < index and self._rewound is not None:
-            self._tell(self._rewound)
+        if sign is not Sign.NONE and self._rewound is not None:
+            self._tell(self._rewound, sign)
 
     def _note_failure(self, error: Exception) -> float:
         self._tally.failures += 1
