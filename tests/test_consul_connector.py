@@ -1,5 +1,6 @@
 """
-Tests of what connections leave in the log of an application.
+Tests of connections: what they leave in the log of an application, and for how long
+they are waited for.
 """
 
 from __future__ import annotations
@@ -8,13 +9,16 @@ from typing import Any
 
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import inlineCallbacks
+from twisted.internet.protocol import Factory
+from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import globalLogPublisher
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from voltha_coord._types import Steps
 from voltha_coord.consul.address import Address, ConnectionSettings
 from voltha_coord.consul.connect import connect
-from voltha_coord.consul.transport import Request
+from voltha_coord.consul.connector import Connector
+from voltha_coord.consul.transport import NotConnected, Request
 from voltha_coord.embedded.http import listen
 
 #: Typed as what it is not declared to be: all the reactor interfaces at once.
@@ -48,3 +52,27 @@ class QuietTests(TestCase):
 
         told = [event["log_format"] for event in events if "factory" in event]
         self.assertEqual(told, [])
+
+
+class PatienceTests(SynchronousTestCase):
+    """
+    An agent that says nothing, not even that nobody is there.
+    """
+
+    def test_no_longer_than_its_deadline(self) -> None:
+        """
+        A connection has a deadline of its own, on the clock that is given, whatever
+        becomes of it (field report 98).
+        """
+        silent, clock = MemoryReactorClock(), MemoryReactorClock()
+        address = Address(host="192.0.2.1", port=8500)
+        connector = Connector(silent, address, None, 2.0, clock)
+
+        connecting = connector.connect(Factory())
+        clock.advance(1.9)
+        self.assertNoResult(connecting)
+        clock.advance(0.2)
+
+        error = self.failureResultOf(connecting, NotConnected)
+        self.assertIn("192.0.2.1:8500", str(error.value))
+        self.assertEqual(silent.connectors[0].stoppedConnecting, True)
