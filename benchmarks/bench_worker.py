@@ -5,7 +5,7 @@ Three members with a hundred items each, one Consul server; from SIGKILL of one
 to the last of its items running on another.  Once one that does not lead is
 killed, once the one that does.  The parts are seen from outside: the member key
 is gone, for the one that led the next term begins, the last item is assigned to
-another, the last owner record says so, the last item is started.
+another; it is owned and started there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class Watching:
         self.cluster = cluster
         self.members = cluster.watch(keys.members)
         self.assignments = cluster.watch(keys.assignments)
-        self.owners = cluster.watch(keys.owners)
 
     def once(self, bench: Bench, leads: bool) -> Figure:
         """
@@ -58,9 +57,7 @@ class Watching:
         if leads:
             done["election"] = cluster.leadership.begun(killed, session)
         done["soak, plan, write"] = self._moved(killed, victim)
-        if not cluster.original:
-            done["claim"] = self._owned(killed, victim, items)
-        done["start"] = ran
+        done["claim, start"] = ran
         self._forget()
         cluster.members[victim].start()
         return Figure(ran - killed, steps(killed, done))
@@ -77,20 +74,9 @@ class Watching:
             PATIENCE,
         )
 
-    def _owned(self, since: float, victim: str, items: Sequence[str]) -> float:
-        keys = {self.cluster.keys.owner(item) for item in items}
-        return self.owners.first(
-            since,
-            lambda rows: (
-                keys <= rows.keys()
-                and all(rows[key].json()["owner"] != victim for key in keys)
-            ),
-            PATIENCE,
-        )
-
     def _forget(self) -> None:
-        for observer in (self.members, self.assignments, self.owners):
-            observer.forget()
+        self.members.forget()
+        self.assignments.forget()
 
 
 def repeated(
