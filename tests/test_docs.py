@@ -5,6 +5,7 @@ Tests that the documentation says what the code does.
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.machinery
 import importlib.util
 import re
@@ -59,6 +60,23 @@ def script(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
+
+
+def tested(name: str) -> bool:
+    """
+    Tell whether there is a test, a class of tests or a module of that name, with
+    a test in it.
+    """
+    module, *path = name.split(".")
+    try:
+        found: object = importlib.import_module(f"tests.{module}")
+        for part in path:
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        return False
+    if not isinstance(found, type):
+        return True
+    return any(attribute.startswith("test") for attribute in dir(found))
 
 
 class DocumentationTests(SynchronousTestCase):
@@ -158,6 +176,31 @@ class DocumentationTests(SynchronousTestCase):
         source = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
 
         self.assertEqual([e for e in sorted(explained) if f'"{e}"' not in source], [])
+
+    def test_guarantees(self) -> None:
+        """
+        Every test that is said to show a guarantee is there.
+        """
+        page = (ROOT / "docs" / "guarantees.md").read_text()
+        named = set(re.findall(r"`(test_[\w.]+)`", page))
+
+        self.assertGreater(len(named), 50)
+        self.assertEqual([name for name in sorted(named) if not tested(name)], [])
+
+    def test_failures(self) -> None:
+        """
+        Whatever event or alert a failure is said to show exists.
+        """
+        page = (ROOT / "docs" / "guarantees.md").read_text()
+        source = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+        alerts = (ROOT / "docs" / "alerts.yml").read_text()
+        events = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", page))
+        named = set(re.findall(r"`(VolthaCoord\w+)`", page))
+
+        self.assertEqual([e for e in sorted(events) if f'"{e}"' not in source], [])
+        self.assertEqual(
+            [a for a in sorted(named) if f"alert: {a}\n" not in alerts], []
+        )
 
     def test_links(self) -> None:
         """

@@ -7,6 +7,7 @@ each bound is what the settings add up to, on a clock.
 
 from __future__ import annotations
 
+from voltha_coord.consul.transport import Response
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.settings import Settings
 from voltha_coord.testing import EmbeddedCluster
@@ -156,6 +157,23 @@ class TakeoverTests(ClusterTestCase):
         self.cluster.until(lambda: not leader.is_leader, 1)
         self.assertEqual(self.cluster.leaders, [])
         self.cluster.until(self.all_run, 5)
+
+    def test_token_revoked(self) -> None:
+        """
+        A member whose token is taken back stops in time, like one that is cut
+        off, and the others go on with its work.
+        """
+        leader = self.settle()
+        denied = Response(403, {}, b"Permission denied")
+        self.cluster.network(leader).instead = lambda request: denied
+
+        stopped = self.cluster.until(lambda: not leader.worker.my_workload, 5)
+        ran = stopped + self.cluster.until(self.all_run, 10)
+
+        self.assertLess(stopped, self.used.failure_detection - self.used.grace)
+        self.assertFalse(leader.is_leader)
+        lead = self.used.failure_detection + self.used.lock_delay
+        self.assertLess(ran, lead + self.used.worker_soak + SLACK)
 
     def test_consul_away(self) -> None:
         """
