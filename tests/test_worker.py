@@ -636,6 +636,27 @@ class HandingOverTests(WorkerCase):
         self.assertEqual(self.cluster.entries(self.keys.reports), ())
         self.assert_settled("w1")
 
+    def test_release_that_never_arrives(self) -> None:
+        """
+        A release that is lost on its way, again and again, is sent until it
+        arrives; the next owner waits for it.
+        """
+        member = self.worker("a", settings=Settings(command_timeout=1.0))
+        self.worker("b")
+        self.assign("a", "w1")
+        self.advance(1)
+        releasing = self.of_verb("delete-cas", self.keys.owners)
+        self.cluster.network(member).loses_request = releasing
+        self.move("w1")
+        self.advance(8)
+        waits = self.workload("b") == set()
+
+        self.cluster.network(member).loses_request = lambda request: False
+        self.advance(8)
+
+        self.assertTrue(waits)
+        self.assert_settled("w1")
+
 
 class FailingStartTests(WorkerCase):
     """
@@ -759,9 +780,9 @@ class LeaseTests(WorkerCase):
 
     def test_stops_in_time(self) -> None:
         """
-        Cut off from Consul, all is stopped ``grace`` before the lease ends,
-        also while the loop waits on a request that hangs; once it is over
-        nothing counts as running.
+        Cut off from Consul, all is stopped ``grace`` before the lease ends, also while
+        the loop waits on a request that hangs; once it is over nothing counts as
+        running (field report 42).
         """
         member = self.work("w1", "w2")
         self.runners["a"].stops["w2"] = Deferred()
@@ -1366,6 +1387,25 @@ class LoopTests(WorkerCase):
         self.advance(5)
 
         self.assertEqual(self.workload("a"), {"w1"})
+
+    def test_nothing_is_claimed_without_the_member_key(self) -> None:
+        """
+        While somebody else holds our member key nothing is claimed: Consul would
+        refuse each of those writes.
+        """
+        self.worker()
+        session = self.cluster.result(
+            self.cluster.api.create_session(SessionSpec("x", 3600.0, 0.0))
+        )
+        self.delete(self.keys.member("a"))
+        self.cluster.result(
+            self.cluster.api.put(self.keys.member("a"), b"", acquire=session)
+        )
+        self.advance(1)
+        self.assign("a", "w1")
+        self.advance(5)
+
+        self.assertEqual((self.workload("a"), self.claims()), (set(), []))
 
     def test_any_failure(self) -> None:
         """
