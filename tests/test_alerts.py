@@ -532,7 +532,8 @@ class WorkTests(AlertTestCase):
 
     def test_stopping(self) -> None:
         """
-        Items that do not stop are noticed, and members that wait for them.
+        Items that do not stop are noticed, and members that wait for them (field report
+        128).
         """
         runner = StringRunner()
         runner.stops["w1"] = runner.stops["w2"] = Deferred()

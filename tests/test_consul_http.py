@@ -304,7 +304,7 @@ class HttpTransportTests(TestCase):
     @inlineCallbacks
     def test_connection_kept(self) -> Steps[None]:
         """
-        Requests one after the other share a connection.
+        Requests one after the other share a connection (field report 143).
         """
         transport = self.serve(lambda c, *_: c.send(reply(b"")))
 
@@ -317,8 +317,8 @@ class HttpTransportTests(TestCase):
     @inlineCallbacks
     def test_deadline(self) -> Steps[None]:
         """
-        Without an answer in time the request fails, and its connection is
-        closed.
+        Without an answer in time the request fails, and its connection is closed (field
+        report 98).
         """
         transport = self.serve(hang)
 
@@ -347,8 +347,8 @@ class HttpTransportTests(TestCase):
     @inlineCallbacks
     def test_cancel(self) -> Steps[None]:
         """
-        A cancelled request fails with CancelledError at once, and leaves no
-        open connection: before the answer, and within it.
+        A cancelled request fails with CancelledError at once, and leaves no open
+        connection: before the answer, and within it (field report 143).
         """
         for begin in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"):
             transport = self.serve(lambda c, *_, begin=begin: c.send(begin))
@@ -546,8 +546,8 @@ class HttpTransportTests(TestCase):
     @inlineCallbacks
     def test_lane_is_bounded(self) -> Steps[None]:
         """
-        A lane has no more connections than its own; requests beyond wait, and
-        are sent when one is free.
+        A lane has no more connections than its own; requests beyond wait, and are sent
+        when one is free (field report 102).
         """
         held: list[Connection] = []
         transport = self.serve(lambda c, *_: held.append(c))
@@ -584,8 +584,8 @@ class HttpTransportTests(TestCase):
     @inlineCallbacks
     def test_lanes_apart(self) -> Steps[None]:
         """
-        However many watches and commands hang, a renewal goes through; all
-        lanes together have at most 16 connections.
+        However many watches and commands hang, a renewal goes through; all lanes
+        together have at most 16 connections (field report 90).
         """
 
         def handler(connection: Connection, method: str, *_: Any) -> None:
@@ -644,9 +644,9 @@ class HttpTransportTests(TestCase):
     @inlineCallbacks
     def test_stale_connection(self) -> Steps[None]:
         """
-        When the server closes a kept connection just as a request is sent, a
-        GET is sent again on a new one, and anything else is not: whether it
-        was applied is not known.
+        When the server closes a kept connection just as a request is sent, a GET is
+        sent again on a new one, and anything else is not: whether it was applied is not
+        known (field report 143).
         """
 
         def handler(connection: Connection, method: str, target: str, *_: Any) -> None:

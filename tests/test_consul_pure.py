@@ -60,7 +60,8 @@ class BackoffTests(SynchronousTestCase):
 
     def test_original_steps(self) -> None:
         """
-        Without luck the pauses are the original's, the last one for ever.
+        Without luck the pauses are the original's, the last one for ever (field report
+        136).
         """
         backoff = Backoff(lambda: 1.0)
 
@@ -70,7 +71,7 @@ class BackoffTests(SynchronousTestCase):
 
     def test_jitter(self) -> None:
         """
-        A pause is between half of its step and all of it.
+        A pause is between half of its step and all of it (field report 135).
         """
         self.assertEqual(Backoff(lambda: 0.0, [4.0]).next(), 2.0)
         self.assertEqual(Backoff(lambda: 0.5, [4.0]).next(), 3.0)
@@ -293,7 +294,8 @@ class ClassifyTests(SynchronousTestCase):
 
     def test_by_words(self) -> None:
         """
-        A 500 is told by Consul's words, also when agents wrapped them.
+        A 500 is told by Consul's words, also when agents wrapped them (field report
+        100).
         """
         for words, kind in (
             ("No cluster leader", NoClusterLeader),
@@ -450,10 +452,13 @@ class ClassifyTests(SynchronousTestCase):
 
     def test_index(self) -> None:
         """
-        The index is a number of at least 1; without one it is not Consul.
+        The index is a number of at least 1; without one it is not Consul (field reports
+        82, 84).
         """
         self.assertEqual(index_of(answer(200, x_consul_index="42")), 42)
         self.assertEqual(index_of(answer(200, x_consul_index="0")), 1)
+        largest = 2**64 - 1
+        self.assertEqual(index_of(answer(200, x_consul_index=f"{largest}")), largest)
         for text in ("", "x", "-1", "1.5", "²"):
             self.assertRaises(
                 ConsulUnavailable, index_of, answer(200, x_consul_index=text)

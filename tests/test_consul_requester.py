@@ -305,8 +305,8 @@ class RequesterTests(SynchronousTestCase):
 
     def test_token_rotated(self) -> None:
         """
-        On a 403 the token file is read again, and the request repeated once
-        with the new token.
+        On a 403 the token file is read again, and the request repeated once with the
+        new token (field report 109).
         """
         requester, transport, path = self.rotating(said(403), ok(1))
         path.write_text("new")
@@ -543,8 +543,8 @@ class SeveralAgentsTests(SynchronousTestCase):
 
     def test_refused(self) -> None:
         """
-        An agent that cannot be connected to is left for the next one, with
-        which later requests stay; the log says so.
+        An agent that cannot be connected to is left for the next one, with which later
+        requests stay; the log says so (field report 71).
         """
         one = ScriptedTransport(NotConnected("refused"), name="one")
         other = ScriptedTransport(ok(1), ok(2), name="other")
@@ -769,8 +769,8 @@ class ApiTests(SynchronousTestCase):
 
     def test_blocking(self) -> None:
         """
-        With an index the read blocks, on the lane of the watches, with a
-        deadline after Consul's own (B10, V7).
+        With an index the read blocks, on the lane of the watches, with a deadline after
+        Consul's own (B10, V7; field report 91).
         """
         api = self.api(ok([ROW], 9))
 

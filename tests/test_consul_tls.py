@@ -661,7 +661,7 @@ class ThreadsTests(TestCase):
 
     def test_threads_are_daemons(self) -> None:
         """
-        A lookup that hangs keeps no process alive.
+        A lookup that hangs keeps no process alive (field report 148).
         """
         hanging = Event()
         self.addCleanup(hanging.set)

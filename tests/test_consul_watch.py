@@ -163,7 +163,8 @@ class WatchTests(SynchronousTestCase):
 
     def test_index_backwards(self) -> None:
         """
-        An index that goes backwards is not followed: read from 0 (V14).
+        An index that goes backwards is not followed: read from 0 (V14; field report
+        82).
         """
         self.watch.start()
         self.answer(Reading(50))
@@ -226,7 +227,7 @@ class WatchTests(SynchronousTestCase):
 
     def test_index_zero(self) -> None:
         """
-        An index below 1 is 1: from 0 the read would not block.
+        An index below 1 is 1: from 0 the read would not block (field report 84).
         """
         self.watch.start()
         self.answer(Reading(0))
@@ -235,8 +236,8 @@ class WatchTests(SynchronousTestCase):
 
     def test_never_spins(self) -> None:
         """
-        A server that answers at once is asked twice at once, and then once in
-        a refill, with or without an index that moves.
+        A server that answers at once is asked twice at once, and then once in a refill,
+        with or without an index that moves (field report 93).
         """
         for moving in (0, 1):
             self.setUp()
@@ -454,7 +455,8 @@ class WatchTests(SynchronousTestCase):
 
     def test_resync(self) -> None:
         """
-        From time to time a cycle begins with a consistent read from 0.
+        From time to time a cycle begins with a consistent read from 0 (field report
+        107).
         """
         self.watch.start()
         self.answer(Reading(5))

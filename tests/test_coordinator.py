@@ -21,6 +21,7 @@ from voltha_coord.errors import (
     DuplicateCoordinatorError,
     InvalidIdError,
     ShutDownError,
+    ValueTooLarge,
 )
 from voltha_coord.events import (
     Connection,
@@ -360,11 +361,13 @@ class KeyValueTests(ClusterTestCase):
 
     def test_a_retry_cannot_help(self) -> None:
         """
-        What a retry cannot change fails at once, with an exception that the
-        original's callers catch.
+        What a retry cannot change fails at once, with an exception that the original's
+        callers catch (field report 99).
         """
         with self.assertRaises(ConsulError):
             self.cluster.result(self.a.kv_put("k", "v", acquire="no-session"), 1)
+        with self.assertRaises(ValueTooLarge):
+            self.cluster.result(self.a.kv_put("k", "v" * (512 * 1024 + 1)), 1)
         self.cluster.consul.deny = lambda resource, name, access, token: name == "k"
         with self.assertRaises(AccessDenied):
             self.cluster.result(self.a.kv_get("k"), 1)
@@ -383,7 +386,7 @@ class KeyValueTests(ClusterTestCase):
 
     def test_shut_down(self) -> None:
         """
-        B12: a shutdown ends the retries, and no new call is made.
+        B12: a shutdown ends the retries, and no new call is made (field report 65).
         """
         self.cluster.network(self.a).refuses = True
         done = self.a.kv_get("k")
@@ -443,7 +446,7 @@ class WaitingTests(ClusterTestCase):
 
     def test_shut_down(self) -> None:
         """
-        A shutdown ends the waiting with an error, before and after.
+        A shutdown ends the waiting with an error, before and after (field report 65).
         """
         a = self.cluster.add("a")
         leader, ready = a.wait_for_a_leader(), a.when_ready()
@@ -716,8 +719,8 @@ class MemberTests(ClusterTestCase):
 
     def test_same_id_elsewhere(self) -> None:
         """
-        Of two processes with one id the second waits, says what for, and takes
-        over when the first is gone.
+        Of two processes with one id the second waits, says what for, and takes over
+        when the first is gone (V16).
         """
         first = self.lead()
         second = self.cluster.add("a")

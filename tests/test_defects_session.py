@@ -184,9 +184,9 @@ class BugTests(Base):
 
     def test_b11_session_that_cannot_be_destroyed(self) -> None:
         """
-        A session that cannot be destroyed does not keep the other steps from
-        being made, the later ones included: the service goes, and the
-        connections are closed (B11).
+        A session that cannot be destroyed does not keep the other steps from being
+        made, the later ones included: the service goes, and the connections are closed
+        (B11; field report 141).
         """
         a, b = self.pair()
         session = a.session_id
@@ -274,8 +274,8 @@ class BugTests(Base):
 
     def test_b17_restarted_after_a_crash(self) -> None:
         """
-        Restarted under the same id, it waits for its former life's session,
-        says so, and joins in seconds (B17).
+        Restarted under the same id, it waits for its former life's session, says so,
+        and joins in seconds (B17; field report 6).
         """
         a, b = self.pair()
         former = a.session_id
@@ -515,9 +515,9 @@ class OriginalTests(Base):
 
     def test_v7_no_query_is_left_behind(self) -> None:
         """
-        In ten minutes of short blocking queries, and through the loss of
-        sessions, a member never has more of them open at its agent than it has
-        watches; none is given up before Consul must have answered it (V7).
+        In ten minutes of short blocking queries, and through the loss of sessions, a
+        member never has more of them open at its agent than it has watches; none is
+        given up before Consul must have answered it (V7; field report 89).
         """
         self.cluster = EmbeddedCluster(settings=Settings(watch_wait=2.0))
         a, b = self.pair()
@@ -609,7 +609,8 @@ class ReportTests(Base):
 
     def test_report_4_consul_down_for_long(self) -> None:
         """
-        After a long outage of the servers one leads again, without a restart.
+        After a long outage of the servers one leads again, without a restart (field
+        report 4).
         """
         a, b = self.pair()
         self.cluster.consul.lose_leader(120.0)
@@ -623,7 +624,7 @@ class ReportTests(Base):
 
     def test_report_5_no_change_in_a_quiet_cluster(self) -> None:
         """
-        For twenty TTLs nothing changes, and nothing is written (field report 5).
+        For twenty TTLs nothing changes, and nothing is written (field reports 5, 6).
         """
         a, b = self.pair()
         self.advance(5.0)

@@ -323,8 +323,8 @@ class LaterDefectTests(DefectCase):
 
     def test_v10(self) -> None:
         """
-        A dead member's work is given to others, with no replacement for it in
-        sight (V10).
+        A dead member's work is given to others, with no replacement for it in sight
+        (V10; field report 130).
         """
         items = self.settle("a", "b", "c", work=9)
         leader = self.the_leader()
@@ -340,8 +340,8 @@ class LaterDefectTests(DefectCase):
 
     def test_v10_leader(self) -> None:
         """
-        So is that of a dead leader, within detection, lock-delay, soak and two
-        seconds (G4).
+        So is that of a dead leader, within detection, lock-delay, soak and two seconds
+        (G4; field report 30).
         """
         items = self.settle("a", "b", "c", work=9)
         leader = self.the_leader()

@@ -179,7 +179,7 @@ class DocumentationTests(SynchronousTestCase):
 
     def test_guarantees(self) -> None:
         """
-        Every test that is said to show a guarantee is there.
+        Every test that is said to show a guarantee is there (field report 75).
         """
         page = (ROOT / "docs" / "guarantees.md").read_text()
         named = set(re.findall(r"`(test_[\w.]+)`", page))

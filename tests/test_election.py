@@ -305,8 +305,8 @@ class KeyTests(ElectionTestCase):
 
     def test_lock_delay(self) -> None:
         """
-        Field report 36: after a session's violent end the key is led again as
-        soon as the lock-delay is over, and meanwhile the status says why not.
+        Field reports 36, 40: after a session's violent end the key is led again as soon
+        as the lock-delay is over, and meanwhile the status says why not.
         """
         a, b = self.lead("a"), self.cluster.add("b")
         self.cluster.until(lambda: b.is_ready)

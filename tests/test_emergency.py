@@ -799,8 +799,8 @@ class RoleTests(IsolatedCase):
 
     def test_leader(self) -> None:
         """
-        A leader that is cut off leads no more at its deadline; another leads,
-        and it does not come back as one.
+        A leader that is cut off leads no more at its deadline; another leads, and it
+        does not come back as one (field report 80).
         """
         a, b = self.add("a", "b")
         leader, other = (a, b) if a.is_leader else (b, a)
@@ -859,7 +859,7 @@ class RoleTests(IsolatedCase):
 
     def test_consul_restarts(self) -> None:
         """
-        Where Consul itself goes, and comes back, it is the same.
+        Where Consul itself goes, and comes back, it is the same (field report 78).
         """
         members = self.add("a", "b")
         self.cluster.consul.lose_leader()

@@ -95,7 +95,7 @@ class AcquireTests(Base):
 
     def test_held_by_another(self) -> None:
         """
-        A key that another session holds is not acquired.
+        A key that another session holds is not acquired (field report 67).
         """
         self.acquire(self.other)
 
@@ -160,7 +160,8 @@ class AcquireTests(Base):
 
     def test_pauses_of_a_lock_delay(self) -> None:
         """
-        The usual second is met closely; the longest delay costs few attempts.
+        The usual second is met closely; the longest delay costs few attempts (field
+        report 40).
         """
         self.assertLessEqual(max(LOCK_DELAY_STEPS[:10]), 0.1)
         spent, attempts = 0.0, 0
@@ -208,7 +209,8 @@ class ReleaseTests(Base):
 
     def test_not_there(self) -> None:
         """
-        A key that is not there is not held: no error, also the second time.
+        A key that is not there is not held: no error, also the second time (field
+        report 65).
         """
         self.assertFalse(self.release(self.mine))
 

@@ -238,7 +238,7 @@ class KeepTests(IsolatedCase):
 
     def test_consul_restarts(self) -> None:
         """
-        A Consul without a leader for half a minute stops nothing.
+        A Consul without a leader for half a minute stops nothing (field report 71).
         """
         self.run_work("a", "b")
         self.cluster.consul.lose_leader(30.0)

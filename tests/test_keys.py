@@ -45,7 +45,7 @@ class IdTests(SynchronousTestCase):
 
     def test_instance_ids(self) -> None:
         """
-        Letters, digits, dot, underscore and hyphen make an instance id.
+        Letters, digits, dot, underscore and hyphen make an instance id (V16).
         """
         for value in ("a", "voltha-1", "compose_voltha_1", "9", "-", "a.b", "x" * 200):
             self.assertEqual(check_instance_id(value), value)
@@ -109,7 +109,7 @@ class IdTests(SynchronousTestCase):
     @example("a" * 100 + "@" + "b" * 100)
     def test_questions_and_checks_agree(self, value: str) -> None:
         """
-        ``is_…`` is true of exactly what ``check_…`` gives back.
+        ``is_…`` is true of exactly what ``check_…`` gives back (field report 116).
         """
         self.assertEqual(is_instance_id(value), accepted(check_instance_id, value))
         self.assertEqual(is_work_id(value), accepted(check_work_id, value))
@@ -159,7 +159,7 @@ class ShownTests(SynchronousTestCase):
     @given(st.text(alphabet=st.characters(exclude_categories=())))
     def test_always_plain(self, key: str) -> None:
         """
-        Whatever the key, what is shown is one line of ASCII.
+        Whatever the key, what is shown is one line of ASCII (field report 116).
         """
         text = shown(key)
 

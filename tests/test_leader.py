@@ -325,8 +325,8 @@ class PassTests(LeaderCase):
 
     def test_consistent(self) -> None:
         """
-        A term begins with a consistent snapshot, and every ``resync_interval``
-        there is another.
+        A term begins with a consistent snapshot, and every ``resync_interval`` there is
+        another (field report 107).
         """
         self.lead()
         first = self.consistent()
@@ -346,8 +346,8 @@ class PassTests(LeaderCase):
 
     def test_calm(self) -> None:
         """
-        In an unchanged cluster nothing is written by anybody (G5), and the
-        leader asks some 105 times a minute.
+        In an unchanged cluster nothing is written by anybody (G5), and the leader asks
+        some 105 times a minute (field report 130).
         """
         for name in ("a", "b", "c"):
             self.member(name)

@@ -622,9 +622,9 @@ class EachStepTests(LeavingCase):
 
     def test_each(self) -> None:
         """
-        Whichever step does what it should and then fails, or never says that it
-        is done: the others are made, nothing is left under way, the work runs
-        on elsewhere, and it is over within its bound.
+        Whichever step does what it should and then fails, or never says that it is
+        done: the others are made, nothing is left under way, the work runs on
+        elsewhere, and it is over within its bound (field report 147).
         """
         names = self.names()
         for name in names:

@@ -29,7 +29,9 @@ CALM_SECONDS = 5.0
 
 class OutageTests(SynchronousTestCase):
     """
-    One outage at a time.
+    One outage at a time: whatever Consul answers ends no process and costs no
+    member (field reports 15 and 100), and an agent that dies is survived (field
+    report 70).
     """
 
     def suffer(self, outage: Outage, role: str) -> None:

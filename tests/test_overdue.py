@@ -89,8 +89,8 @@ class OverdueTests(RunningCase):
 
     def test_killed_in_time(self) -> None:
         """
-        What has not stopped by then is killed a fifth of the grace before the
-        end.
+        What has not stopped by then is killed a fifth of the grace before the end
+        (field report 42).
         """
         self.runner.stops["w1"] = Deferred()
         self.run_("w1")

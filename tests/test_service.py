@@ -309,7 +309,8 @@ class StoppingTests(ServiceTestCase):
 
     def test_failing_shutdown(self) -> None:
         """
-        A shutdown that fails is logged, and the ports close all the same.
+        A shutdown that fails is logged, and the ports close all the same (field report
+        147).
         """
         service = self.started()
         self.made[0].ending = fail(ZeroDivisionError("on purpose"))

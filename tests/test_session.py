@@ -150,8 +150,8 @@ class EstablishingTests(Base):
 
     def test_registers_the_check_before_the_session(self) -> None:
         """
-        The session is bound to a service check that was registered before, and
-        to nothing else.
+        The session is bound to a service check that was registered before, and to
+        nothing else (field report 22).
         """
         session = self.begin()
 
@@ -203,7 +203,7 @@ class EstablishingTests(Base):
 
     def test_node_health(self) -> None:
         """
-        Gossip's check is bound only when asked for.
+        Gossip's check is bound only when asked for (field reports 21, 22).
         """
         self.use(Bench(), Settings(node_health=True))
         self.begin()
@@ -512,8 +512,8 @@ class EstablishingTests(Base):
 
     def test_no_cluster_leader(self) -> None:
         """
-        While the servers have no leader one check is kept and attempts are
-        rare (field report 104); then all is well.
+        While the servers have no leader one check is kept and attempts are rare (field
+        reports 104, 136); then all is well.
         """
         self.bench.consul.lose_leader()
         self.keeper.start()
@@ -624,8 +624,8 @@ class KeepingTests(Base):
 
     def test_v5_renewals_and_passes(self) -> None:
         """
-        In a quiet minute there are 60 passes, 20 renewals and nothing else; no
-        pass changes anything in Consul (V5; field reports 5, 7).
+        In a quiet minute there are 60 passes, 20 renewals and nothing else; no pass
+        changes anything in Consul (V5; field reports 5, 7, 69).
         """
         session = self.begin()
         # Somewhere between two of each.
@@ -1594,8 +1594,8 @@ class NodesTests(Base):
 
     def test_agent_switched(self) -> None:
         """
-        Once requests go to another agent the session is made anew there, with
-        a check of its own; the old check keeps nothing alive.
+        Once requests go to another agent the session is made anew there, with a check
+        of its own; the old check keeps nothing alive (field report 71).
         """
         self.use(Bench("n1", "n2"))
         first = self.begin()

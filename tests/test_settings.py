@@ -112,8 +112,8 @@ class RefusalTests(SynchronousTestCase):
 
     def test_not_seconds(self) -> None:
         """
-        What is no number of seconds is refused for each timing, NaN, infinity,
-        truth values and numbers beyond a float included.
+        What is no number of seconds is refused for each timing, NaN, infinity, truth
+        values and numbers beyond a float included (field report 149).
         """
         for name in OUT_OF_BOUNDS:
             for value in NOT_SECONDS:

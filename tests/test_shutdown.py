@@ -590,8 +590,8 @@ class OrderTests(ShutdownTestCase):
     def test_order(self) -> None:
         """
         V2: the leader is halted and office left, the leader key given back, work
-        stopped and released, the member key given back; then the session is
-        destroyed, and the service deregistered.
+        stopped and released, the member key given back; then the session is destroyed,
+        and the service deregistered (field report 123).
         """
         order: list[str] = []
         clock = self.cluster.clock

@@ -274,8 +274,8 @@ class TwistdTests(TestCase):
     @inlineCallbacks
     def test_impatient(self) -> Steps[None]:
         """
-        More signals while it stops change nothing: it ends in order, and no
-        traceback is left.
+        More signals while it stops change nothing: it ends in order, and no traceback
+        is left (field report 148).
         """
         silent = Factory.forProtocol(Protocol)
         port = reactor.listenTCP(0, silent, interface="127.0.0.1")

@@ -23,7 +23,7 @@ class WaitersTests(SynchronousTestCase):
 
     def test_all_are_told_once(self) -> None:
         """
-        Everybody who waits is told, and nobody twice.
+        Everybody who waits is told, and nobody twice (V11).
         """
         one, two = self.waiters.wait(), self.waiters.wait()
 
