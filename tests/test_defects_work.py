@@ -250,7 +250,7 @@ class OriginalDefectTests(DefectCase):
         real = leader.api.txn
 
         def txn(ops: Any, **kw: Any) -> Any:
-            fenced = any(op.key == self.keys.term for op in ops)
+            fenced = any((op.verb, op.key) == ("cas", self.keys.term) for op in ops)
             if not fenced:
                 return real(ops, **kw)
             under_way.append(1)

@@ -183,10 +183,10 @@ class OwnershipTests(SynchronousTestCase):
     def test_batches(self) -> None:
         """
         Items are claimed 15 at a time, of which each is read, and 31 where
-        nothing is: 60 or 62 operations, and the check of our member key (field
-        report 118).
+        nothing is: 60 or 62 operations, after the check of our member key and a
+        look at the term record (field report 118).
         """
-        for reads, wanted in ((True, [61] * 6 + [41]), (False, [63] * 3 + [15])):
+        for reads, wanted in ((True, [62] * 6 + [42]), (False, [64] * 3 + [16])):
             with self.subTest(reads=reads):
                 names = (f"{'wx'[reads]}{n}" for n in range(100))
                 claims = self.assign(*names, reads=reads)

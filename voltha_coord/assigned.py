@@ -174,13 +174,19 @@ class Assignments:
             if seen is not None and seen.index == index:
                 del self.current[work]
 
-    def own(self, work: str, item: WorkItem, index: int) -> None:
+    def own(self, work: str, item: WorkItem) -> None:
         """
-        Note that we have claimed what is assigned, at that index.
+        Note that we have claimed what is assigned.
         """
-        self._forgotten.claimed(index)
         if self.current is not None and work in self.current:
             self.owned[work] = item
+
+    def claimed(self, index: int, term: Entry | None) -> None:
+        """
+        Note that owner records were written, at that index, and how the term
+        record was then.
+        """
+        self._forgotten.claimed(index, term)
 
     def keep(self) -> None:
         """

@@ -118,6 +118,8 @@ class Claiming:
         record = self._standing.owner_record(lease)
         result: Claims = yield self._ownership.claim(lease, record, claims)
         stock.asking = False
+        if result.owned:
+            self._assignments.claimed(max(result.owned.values()), result.term)
         # What is not assigned to us any more is still ours in name.
         stock.is_known((*result.owned, *result.held))
         if any(claim.owner and claim.work in result.held for claim in claims):
@@ -181,7 +183,7 @@ class Claiming:
                     continue
                 item.index, item.lease, item.asked = index, lease, None
                 item.lost = False
-                self._assignments.own(work, item.wanted or item.description, index)
+                self._assignments.own(work, item.wanted or item.description)
                 self._count("work-confirmed")
 
     # Taking.
@@ -301,7 +303,7 @@ class Claiming:
         item.assignment, item.odd = assigned.index, assigned.odd
         if report is not None:
             item.report, item.report_index = report.value, report.modify_index
-        self._assignments.own(work, description, index)
+        self._assignments.own(work, description)
         self._running.start(item)
 
     @inlineCallbacks

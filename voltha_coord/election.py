@@ -337,7 +337,12 @@ class Election:
         overtaken = entry is not None and reading.index < entry.modify_index
         if consistent or not overtaken:
             self._known = True
+            session = self._session.session_id or ""
+            ours = self._held_by(session)
             self._take(reading.entry)
+            if self._held_by(session) and not ours and self.term is None:
+                # We hold it without knowing, and so may lead.
+                self._office.named = True
             if entry != reading.entry:
                 # It may be no news to the watch, which has read it before.
                 self._wake.set()

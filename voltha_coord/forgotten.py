@@ -11,8 +11,8 @@ to release.  So where there is no work, no assignment, and none of the owner
 records that we wrote and did not release, Consul has forgotten.
 
 A leader may have cleared them, though, if we were away for longer than our lease:
-then it wrote the term record with them.  A term record that is older than our last
-claim, and was written after it, speaks of a Consul that remembers.
+then it wrote the term record with them.  The term record that was there when we
+claimed last, if it was written since, speaks of a Consul that remembers.
 
 Then what we own counts as assigned to us: it goes on, or starts again, as it
 was, and is owned anew, by a claim that is refused where there is an assignment
@@ -31,7 +31,7 @@ from twisted.internet.defer import inlineCallbacks
 
 from ._types import Steps
 from .consul.api import ConsulApi
-from .consul.model import KeyNames, Reading
+from .consul.model import Entry, KeyNames, Reading
 from .keys import Keys
 from .listing import refuse_denied
 from .ownership import Ownership
@@ -76,14 +76,18 @@ class Forgotten:
         self._begun = begun
         self._log = log
         self._said_at = 0.0
-        self._claimed_at = 0
+        self._claimed_at = self._term_created = 0
         self.active = False
 
-    def claimed(self, index: int) -> None:
+    def claimed(self, index: int, term: Entry | None) -> None:
         """
-        Note that we wrote an owner record, at that index.
+        Note that we wrote owner records.
+
+        :param index: the ModifyIndex they have.
+        :param term: the term record at that moment.
         """
         self._claimed_at = index
+        self._term_created = 0 if term is None else term.create_index
 
     @inlineCallbacks
     def look(self) -> Steps[bool]:
@@ -139,9 +143,9 @@ class Forgotten:
         """
         reading: Reading = yield self._api.get(self._keys.term, consistent=True)
         term = reading.entry
-        if term is None:
+        if term is None or term.create_index != self._term_created:
             return False
-        return term.create_index < self._claimed_at <= term.modify_index
+        return term.modify_index >= self._claimed_at
 
     def over(self) -> None:
         """

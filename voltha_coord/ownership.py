@@ -137,12 +137,14 @@ class Claims:
     :ivar held: items that have another owner record.
     :ivar unassigned: items whose assignment is no longer the one we saw.
     :ivar read: the descriptions and reports that were found, by key.
+    :ivar term: the term record as it was then, ``None`` for none.
     """
 
     owned: Mapping[str, int] = field(factory=dict)
     held: tuple[str, ...] = ()
     unassigned: tuple[str, ...] = ()
     read: Mapping[str, Entry] = field(factory=dict)
+    term: Entry | None = None
 
 
 @frozen
@@ -211,19 +213,20 @@ class Ownership:
             may be owned.
         """
         value = record.encode()
-        member = Op.check_session(
-            self._keys.member(self._instance_id), lease.session_id
+        lead = (
+            Op.check_session(self._keys.member(self._instance_id), lease.session_id),
+            Op.get_tree(self._keys.term),
         )
         groups = {claim.work: self._claim_ops(claim, value) for claim in claims}
         try:
-            applied: _Applied = yield self._apply(groups, member)
+            applied: _Applied = yield self._apply(groups, *lead)
             bare = {
                 claim.work: self._claim_ops(evolve(claim, described=False), value)
                 for claim in claims
                 if applied.refused.get(claim.work)
                 == frozenset({self._keys.work_item(claim.work)})
             }
-            again: _Applied = yield self._apply(bare, member)
+            again: _Applied = yield self._apply(bare, *lead)
         except TransactionRefused as refused:
             # No item is to blame: it is our own member key.
             raise InvalidSession(f"member key not ours: {refused}") from refused
@@ -272,7 +275,8 @@ class Ownership:
             for key, entry in results.items()
             if key.startswith((keys.work, keys.reports))
         }
-        return Claims(owned, tuple(held), tuple(unassigned), read)
+        term = results.get(keys.term)
+        return Claims(owned, tuple(held), tuple(unassigned), read, term)
 
     @inlineCallbacks
     def release(self, releases: Mapping[str, Release]) -> Steps[tuple[str, ...]]:
