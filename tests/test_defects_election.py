@@ -340,8 +340,8 @@ class AncestorTests(DefectTestCase):
 
     def test_v14_index_goes_back(self) -> None:
         """
-        V14: where nothing but Consul's index goes back, a watch begins anew,
-        under the same session, and changes are seen as before.
+        V14: where nothing but Consul's index goes back, a watch begins anew, under the
+        same session, and changes are seen as before (field report 82).
         """
         ahead = 1_000_000
         agent = self.cluster.consul.agent("node-of-b")

@@ -151,7 +151,7 @@ class EstablishingTests(Base):
     def test_registers_the_check_before_the_session(self) -> None:
         """
         The session is bound to a service check that was registered before, and to
-        nothing else (field report 22).
+        nothing else (field reports 21, 22).
         """
         session = self.begin()
 

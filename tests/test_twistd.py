@@ -259,7 +259,8 @@ class TwistdTests(TestCase):
     @inlineCallbacks
     def test_sigterm_at_any_point_of_the_start(self) -> Steps[None]:
         """
-        SIGTERM ends it whenever it comes, during the first connect too.
+        SIGTERM ends it whenever it comes, during the first connect too (field report
+        148).
         """
         for word in ("rest-listening", "initialized-coordinator", "created-consul"):
             twistd = self.run_twistd(
