@@ -198,6 +198,21 @@ class TermTests(SynchronousTestCase):
 
         self.assertEqual((self.value("p/x"), self.term.fence.record.seq), (b"2", 3))
 
+    def test_large_writes_do_not_mix(self) -> None:
+        """
+        A write of several transactions is done before the next one begins.
+        """
+        self.network.latency = lambda request: 0.5
+        large = self.term.write([Op.set("p/x", b"1") for _ in range(100)])
+        small = self.term.write([Op.set("p/x", b"2")])
+
+        self.wait(1.4)
+        meanwhile = self.value("p/x")
+        self.run_(large)
+        self.run_(small)
+
+        self.assertEqual((meanwhile, self.value("p/x")), (b"1", b"2"))
+
     def test_unknown_fields_kept(self) -> None:
         """
         What a newer version wrote into the record stays there.
