@@ -14,7 +14,7 @@ TYPED := $(shell for d in voltha_coord twisted/plugins tests tools benchmarks ex
 	find $$d -name '*.py' 2>/dev/null | grep -q . && echo $$d; done)
 
 # What is asked for by name is always done.
-.PHONY: help demo test lint types bench consul install wheel clean
+.PHONY: help demo test lint types simulate hunt bench consul install wheel clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1#\2/p' Makefile | column -t -s '#' 2>/dev/null || \
@@ -32,6 +32,12 @@ lint: $(VENV)/.installed ## ruff: rules and format
 
 types: $(VENV)/.installed ## mypy, strict
 	@$(BIN)/mypy $(TYPED)
+
+simulate: $(VENV)/.installed ## play randomised faults on simulated clusters: SEEDS=200, from SEED_BASE=0 on
+	@exec $(BIN)/python -m tests.simulation run --seeds $${SEEDS:-200} --base $${SEED_BASE:-0}
+
+hunt: $(VENV)/.installed ## let the simulator find each of nine deliberate bugs
+	@exec $(BIN)/python -m tests.simulation hunt
 
 bench: $(VENV)/.installed consul ## run the benchmarks: all, or BENCH=takeover; REPEAT=5 each so often, QUICK=1 once, without the original
 	@export CONSUL_BIN=$${CONSUL_BIN:-$(CURDIR)/.consul/consul} BENCH_REPEAT=$(or $(REPEAT),$(if $(QUICK),1)); \

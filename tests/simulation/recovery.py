@@ -1,0 +1,229 @@
+"""
+After the trouble: is all well again, within the bounds, and does it stay so?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from voltha_coord.records import Member
+
+if TYPE_CHECKING:
+    from .life import Life
+    from .world import World
+
+#: Beyond what the settings ask for, everything takes so many seconds at most.
+MARGIN = 2.0
+
+#: How long nothing must be written, in seconds.
+QUIET_SECONDS = 4.0
+
+#: How often one looks whether it is so by now, in seconds.
+LOOK_SECONDS = 0.1
+
+#: In no more seconds does everybody shut down while Consul answers.
+SHUTDOWN_SECONDS = 4.0
+
+#: What is added in the exam.
+EXTRA = "extra"
+
+
+class Recovery:
+    """
+    Looks whether all is well again.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        cast = world.schedule.cast
+        settings = [cast.settings_of(actor) for actor in cast.actors]
+        self._ttl = max(one.session_ttl for one in settings)
+        self._lock_delay = max(one.lock_delay for one in settings)
+        self._soak = max(one.soak + one.worker_soak for one in settings)
+        self._departed = max(one.departed_soak + one.worker_soak for one in settings)
+        self._patience = max(one.command_timeout for one in settings)
+        self._calm = 0.0
+        self._detection = max(one.detection_bound for one in settings)
+
+    def check(self) -> None:
+        """
+        Look through all of it; see the head of :mod:`~tests.simulation.play`.
+
+        :raises Breach: when something does not hold.
+        """
+        world = self._world
+        world.history.note("world", "calm")
+        self._calm = world.clock.seconds()
+        world.calm()
+        # A session may have been made without a check, and its maker be gone.
+        ends = 2 * self._ttl + 1.02 * self._ttl
+        self._within("G7", ends + self._lock_delay + self._soak + MARGIN, self._well)
+        world.history.note("world", "recovered")
+        self._be_quiet()
+        self._add_work()
+        self._kill_the_leader()
+        self._shut_down()
+
+    def _within(
+        self, law: str, seconds: float, wrong: Callable[[], str | None]
+    ) -> None:
+        """
+        Let time pass until nothing is wrong.
+        """
+        world = self._world
+        end = world.clock.seconds() + seconds
+        while (what := wrong()) is not None:
+            if world.clock.seconds() >= end:
+                world.laws.break_(law, f"{what}, {seconds:g} s later")
+                world.laws.demand()
+            world.run(world.clock.seconds() + LOOK_SECONDS)
+
+    # Is all well?
+
+    def _well(self) -> str | None:
+        """
+        Say what is wrong.
+        """
+        lives = list(self._world.lives.values())
+        leaders = [life for life in lives if life.member.is_leader]
+        if len(leaders) != 1:
+            waiting = {str(life): life.member.status()["waiting_for"] for life in lives}
+            return f"{len(leaders)} lead: {waiting}"
+        return self._misplaced(lives) or self._uneven(lives)
+
+    def _misplaced(self, lives: list[Life]) -> str | None:
+        """
+        Say which item does not run where it should.
+        """
+        world = self._world
+        start = len(world.keys.work)
+        wanted = [entry.key[start:] for entry in world.consul.kv.walk(world.keys.work)]
+        for item in wanted:
+            holds = world.floor.on(item)
+            if len(holds) != 1:
+                return f"{item} runs {len(holds)} times"
+            life = holds[0].life
+            if item not in life.member.worker.my_workload:
+                return f"{item} runs on {life}, which does not know"
+        for hold in world.floor:
+            if hold.item not in wanted:
+                return f"{hold.item} runs on {hold.life}, and is no work"
+        told = {
+            "assignments": [
+                entry.key.rpartition("/")[2]
+                for entry in world.consul.kv.walk(world.keys.assignments)
+            ],
+            "owners": [
+                entry.key.rpartition("/")[2]
+                for entry in world.consul.kv.walk(world.keys.owners)
+            ],
+        }
+        for name, items in told.items():
+            if sorted(items) != wanted:
+                return f"{name}/ has {sorted(items)} in place of {wanted}"
+        return None
+
+    def _uneven(self, lives: list[Life]) -> str | None:
+        """
+        Say who has too much and who too little (G5).
+        """
+        weights = {}
+        for life in lives:
+            entry = self._world.consul.kv.get(self._world.keys.member(life.name))
+            if entry is None:
+                return f"{life} is no member"
+            weights[life.name] = Member.from_entry(entry, self._world.keys).weight
+            if weights[life.name] != life.actor.weight:
+                return f"{life} has not told its weight"
+        counts = {life.name: len(self._world.floor.of(life)) for life in lives}
+        for one, count in counts.items():
+            for other in counts:
+                room = (1 / weights[one] + 1 / weights[other]) / 2
+                more = count / weights[one] - counts[other] / weights[other]
+                if more > room + 1e-9:
+                    return f"{one} has too much beside {other}: {counts}"
+        return None
+
+    # Quiet.
+
+    def _be_quiet(self) -> None:
+        world = self._world
+        # Reports and errors are told a little later; and what was sent in the
+        # trouble, and lost, is sent again once it is given up.
+        world.run(max(world.clock.seconds(), self._calm + self._patience) + 3.0)
+        index, count = world.consul.kv.index, len(world.history)
+        world.run(world.clock.seconds() + QUIET_SECONDS)
+        if world.consul.kv.index != index:
+            written = [
+                happening.text
+                for happening in list(world.history)[count:]
+                if happening.what == "applies"
+            ]
+            world.laws.break_("G5", f"written though nothing changes: {written[:3]}")
+            world.laws.demand()
+
+    # The exam.
+
+    def _add_work(self) -> None:
+        """
+        Work that is added runs soon (G4): nobody is left waiting in vain.
+        """
+        world = self._world
+        world.history.note("world", "adds-work")
+        world.by_hand(world.api.put(world.keys.work_item(EXTRA), b""))
+
+        def wrong() -> str | None:
+            return None if world.floor.on(EXTRA) else f"{EXTRA} does not run"
+
+        world.run(world.clock.seconds() + 0.1)
+        self._within("G4", self._soak + MARGIN, wrong)
+
+    def _kill_the_leader(self) -> None:
+        """
+        When the leader is killed, all its work soon runs elsewhere (G4).
+        """
+        world = self._world
+        leader = world.target("leader")
+        if leader is None:
+            world.laws.break_("G7", "nobody leads")
+            world.laws.demand()
+            return
+        heirs = [life for life in world.lives.values() if life.actor.can_lead]
+        slow = leader.member.session.liveness == "ttl"
+        if len(heirs) < 2 or slow:
+            # Its death would be noticed after twice the TTL only.
+            return
+        world.kill(leader)
+        self._within(
+            "G4",
+            self._detection + self._lock_delay + self._soak + MARGIN,
+            self._well,
+        )
+
+    def _shut_down(self) -> None:
+        """
+        Everybody shuts down in order, and leaves nothing behind (G8).
+        """
+        world = self._world
+        random = world.schedule.random("exam")
+        lives = list(world.lives.values())
+        random.shuffle(lives)
+        for life in lives:
+            world.stop(life)
+            world.run(world.clock.seconds() + random.choice((0.0, 0.0, 0.05, 1.0)))
+
+        def wrong() -> str | None:
+            left = ", ".join(map(str, world.lives.values()))
+            return f"{left} still there" if left else None
+
+        self._within("G8", SHUTDOWN_SECONDS, wrong)
+        keys = world.keys
+        left = [
+            entry.key
+            for prefix in (keys.leader, keys.members, keys.owners, keys.statuses)
+            for entry in world.consul.kv.walk(prefix)
+        ]
+        if left:
+            world.laws.break_("G8", f"left behind: {left}")
+            world.laws.demand()
