@@ -374,6 +374,31 @@ class AloneTests(SynchronousTestCase):
         self.assertGreaterEqual(self.bench.clock.seconds(), sent + 0.5)
         self.assertAlmostEqual(self.check.passes.deadline, sent + SPAN)
 
+    def test_agent_that_is_restarted(self) -> None:
+        """
+        While connections to the agent are refused, passes come four times as often:
+        one that listens again is met at once, and passed as ever from then on.
+        """
+        self.bench.advance(1.05)
+        self.bench.network.refuses = True
+        self.bench.advance(1.25)
+        self.bench.network.refuses = False
+        self.bench.advance(SETTINGS.pass_interval / 4 + 0.05)
+
+        self.assertEqual(len(self.passed), 2)
+        self.bench.advance(3 * SETTINGS.pass_interval)
+        self.assertEqual(len(self.passed), 5)
+
+    def test_agent_that_is_silent(self) -> None:
+        """
+        An agent that does not answer is not asked any more often.
+        """
+        self.bench.network.loses_request = lambda request: True
+        before = len(self.bench.requests(PASS))
+        self.bench.advance(2.9 * SETTINGS.pass_interval)
+
+        self.assertEqual(len(self.bench.requests(PASS)) - before, 2)
+
     def test_gap_ends_it_once(self) -> None:
         """
         A gap in its passes ends it, is told once, and no more is passed.

@@ -222,11 +222,12 @@ class Ticker:
 
     def start(self, seconds: float, first: float | None = None) -> None:
         """
-        Begin one every so many seconds.
+        Begin one every so many seconds, and no more at the times there were before.
 
         :param first: when to begin the first one, in seconds; as long as between
             two others, if not given.
         """
+        self.stop()
         self._interval = seconds
         self._first.set(seconds if first is None else first)
 

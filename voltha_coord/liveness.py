@@ -43,9 +43,14 @@ from ._loops import Tasks, Ticker
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import ServiceSpec, SessionInfo
+from .consul.transport import NotConnected
 from .errors import AccessDenied, CheckLost, ConsulError
 from .lease import Acknowledged
 from .settings import Settings
+
+#: While nobody listens at the agent's address, passes come so much sooner: one that
+#: is restarted is met before the lease is over.
+ABSENT_SHARE = 0.25
 
 
 class CheckEnd(Enum):
@@ -140,6 +145,7 @@ class Liveness:
         self._doubted = False
         self._mending = False
         self._stopped = False
+        self._paced = 0.0
         self.service = service
         self.passes = self._acknowledged()
         self.end: CheckEnd | None = None
@@ -165,7 +171,15 @@ class Liveness:
         self.passes = self._acknowledged()
         self._address = self._api.requester.address
         yield self.tell_again()
-        self._ticker.start(self._settings.pass_interval)
+        self._pace(self._settings.pass_interval)
+
+    def _pace(self, seconds: float) -> None:
+        """
+        Pass it every so many seconds from now on.
+        """
+        if self._paced != seconds and not self._stopped:
+            self._paced = seconds
+            self._ticker.start(seconds)
 
     @property
     def told_age(self) -> float:
@@ -237,8 +251,11 @@ class Liveness:
                 yield self._register_again()
         except ConsulError as error:
             self._troubles.say("could-not-pass-liveness-check", error)
+            if isinstance(error, NotConnected):
+                self._pace(self._settings.pass_interval * ABSENT_SHARE)
         else:
             self._troubles.over("could-not-pass-liveness-check")
+            self._pace(self._settings.pass_interval)
             self._proven = True
             if self._stopped:
                 return
