@@ -138,6 +138,8 @@ class Field:
         began = []
         for cluster in clusters:
             wait_a_little(self._bench.random)
+            # On a busy machine Consul may have found a node failed meanwhile.
+            cluster.until_settled()
             # Half of those that fail lead.
             self._leading = not self._leading
             name = cluster.leader if self._leading else cluster.follower
