@@ -72,7 +72,7 @@ class Base(ClusterCase):
             for agent in agents:
                 agent.start()
 
-    def assert_kept(self, seconds: float = 10.0) -> None:
+    def assert_kept(self, seconds: float = 20.0) -> None:
         """
         Assert that every item runs where it did, owned anew, and once.
         """
@@ -143,6 +143,25 @@ class EmptiedTests(Base):
             agent.start()
 
         self.assert_kept()
+
+    def test_moved_in_an_outage(self) -> None:
+        """
+        What was moved away from a member that was cut off goes on where it is,
+        however late that one comes to know: who was cut off starts nothing.
+        """
+        here, away = self.members
+        self.cluster.network(away).refuses = True
+        self.cluster.until(lambda: self.workload("a") == set(WORK), 30.0)
+        self.cluster.network(here).latency = lambda request: 1.5
+        self.advance(1.0)
+        self.empty()
+        self.cluster.network(away).refuses = False
+        self.advance(3.0)
+        self.cluster.network(here).latency = lambda request: 0.0
+        self.advance(30.0)
+
+        self.assertEqual(self.floor.clashes, [])
+        self.assertEqual(self.running, set(WORK))
 
     def test_deleted_by_mistake(self) -> None:
         """

@@ -20,7 +20,7 @@ from voltha_coord.consul.transport import Request
 from voltha_coord.settings import Settings
 from voltha_coord.testing import EmbeddedCluster
 
-from .support.outages import OUTAGES, Outage, start_consul, stop_consul
+from .support.outages import DEFECTS, OUTAGES, Outage, start_consul, stop_consul
 from .support.scene import WORK, Scene
 
 #: For so long nothing more happens once all is well, in seconds.
@@ -196,12 +196,6 @@ def told(logs: Sequence[Mapping[str, Any]]) -> set[object]:
     """
     loud = ("warning", "error", "critical")
     return {one["event"] for one in logs if one["log_level"] in loud}
-
-
-#: Events that tell of a defect of ours.
-DEFECTS = frozenset(
-    {"task-failed", "watch-died", "watch-observer-failed", "session-loop-failed"}
-)
 
 
 def _add(outage: Outage, role: str) -> None:

@@ -174,6 +174,13 @@ class Assignments:
             if seen is not None and seen.index == index:
                 del self.current[work]
 
+    @property
+    def pause(self) -> float:
+        """
+        Seconds until what Consul has forgotten may start here again.
+        """
+        return self._forgotten.pause if self._keeping else 0.0
+
     def own(self, work: str, item: WorkItem) -> None:
         """
         Note that we have claimed what is assigned.

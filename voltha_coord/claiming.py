@@ -102,7 +102,11 @@ class Claiming:
             counts, self._counts = self._counts, {}
             for event, items in counts.items():
                 self._log.info(event, items=items)
-        waits = [self._awaited.wait, CONFIRM_RETRY if self._to_confirm(lease) else None]
+        waits = [
+            self._awaited.wait,
+            CONFIRM_RETRY if self._to_confirm(lease) else None,
+            self._assignments.pause or None,
+        ]
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _count(self, event: str) -> None:
@@ -232,6 +236,8 @@ class Claiming:
 
     def _wanted(self, work: str, assigned: Assigned) -> bool:
         if assigned.phase != RUN or work in self._releasing.waiting:
+            return False
+        if not assigned.index and self._assignments.pause:
             return False
         item = self._running.items.get(work)
         # One that is only made ready here is to be taken.

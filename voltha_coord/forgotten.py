@@ -14,9 +14,11 @@ A leader may have cleared them, though, if we were away for longer than our leas
 then it wrote the term record with them.  The term record that was there when we
 claimed last, if it was written since, speaks of a Consul that remembers.
 
-Then what we own counts as assigned to us: it goes on, or starts again, as it
-was, and is owned anew, by a claim that is refused where there is an assignment
-or another owner.  So it runs once, as before, wherever it ran.  It is not under
+Then what we own counts as assigned to us: what runs goes on, and is owned anew, by
+a claim that is refused where there is an assignment or another owner.  What has
+stopped starts again as it was, but one session TTL later: it may have been moved
+while we were away, and whoever runs it has claimed it by then, or has stopped.  So
+it runs once, as before.  It is not under
 ``work/``, though: nobody can move it, and nobody knows of it once its member is
 gone.  That is for an operator to mend, and said until it is.  As soon as a
 leader has assigned anything to anybody, what is assigned counts again.
@@ -35,6 +37,7 @@ from .consul.model import Entry, KeyNames, Reading
 from .keys import Keys
 from .listing import refuse_denied
 from .ownership import Ownership
+from .succession import CLOCK_RATE_MARGIN
 
 #: While Consul has forgotten, that is said again after so many seconds, when the
 #: watch of the assignments looks.
@@ -52,6 +55,7 @@ class Forgotten:
     :ivar active: whether it has, as far as is known.
 
     :param now: the lease clock, in seconds.
+    :param session_ttl: for how long others may go on without their records.
     :param owned: gives what this member owns: what it claimed and has neither
         released nor been relieved of.
     :param begun: called when it turns out that Consul has forgotten.
@@ -64,6 +68,7 @@ class Forgotten:
         keys: Keys,
         ownership: Ownership,
         *,
+        session_ttl: float,
         owned: Callable[[], Collection[str]],
         begun: Callable[[], None],
         log: Any,
@@ -75,7 +80,8 @@ class Forgotten:
         self._owned = owned
         self._begun = begun
         self._log = log
-        self._said_at = 0.0
+        self._patience = CLOCK_RATE_MARGIN * session_ttl
+        self._since = self._said_at = 0.0
         self._claimed_at = self._term_created = 0
         self.active = False
 
@@ -88,6 +94,13 @@ class Forgotten:
         """
         self._claimed_at = index
         self._term_created = 0 if term is None else term.create_index
+
+    @property
+    def pause(self) -> float:
+        """
+        Seconds until what has stopped may start again.
+        """
+        return max(0.0, self._since + self._patience - self._now())
 
     @inlineCallbacks
     def look(self) -> Steps[bool]:
@@ -115,7 +128,8 @@ class Forgotten:
                 "remove the first again",
             )
         if not self.active:
-            self.active = True
+            # From here on nobody moves anything.
+            self.active, self._since = True, now
             self._begun()
         return True
 

@@ -119,6 +119,7 @@ def put_together(
         api,
         keys,
         ownership,
+        session_ttl=settings.session_ttl,
         owned=lambda: assignments.owned,
         begun=lambda: assignments.keep(),
         log=log,

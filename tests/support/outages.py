@@ -6,6 +6,8 @@ outage with its beginning and its end.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from copy import copy
 from functools import partial
 
 from attrs import frozen
@@ -14,7 +16,7 @@ from voltha_coord.clock import LOOK_SECONDS
 from voltha_coord.consul.model import Op
 from voltha_coord.consul.transport import Request, Response
 from voltha_coord.coordinator import Coordinator
-from voltha_coord.errors import ConsulUnavailable
+from voltha_coord.errors import ConsulUnavailable, TransactionRefused
 
 from .scene import Scene
 
@@ -52,6 +54,7 @@ class Outage:
     :ivar excepted: whether two may lead, or run an item, until the loss is
         noticed: the guarantees say that this is no part of them.
     :ivar said: the events that tell operators what they have to know.
+    :ivar possible: whether it can begin now, beside others.
     """
 
     name: str
@@ -65,6 +68,20 @@ class Outage:
     forgetful: bool = False
     excepted: bool = False
     said: tuple[str, ...] = ()
+    possible: Lever = lambda scene, member: True
+
+
+def _somebody_hands_over(scene: Scene, member: Coordinator) -> bool:
+    return len(scene.cluster.leaders) == 1 and not scene.paused
+
+
+def _writes_are_possible(scene: Scene, member: Coordinator) -> bool:
+    return scene.cluster.consul.has_leader
+
+
+def _has_a_session(scene: Scene, member: Coordinator) -> bool:
+    checks = scene.agent(member).checks
+    return member.session_id is not None and member.session.check_id in checks
 
 
 # Consul as a whole.
@@ -131,7 +148,7 @@ def take_snapshot_and_hand_over(scene: Scene, member: Coordinator) -> None:
     Somebody keeps a snapshot; later somebody else leads.
     """
     take_snapshot(scene, member)
-    scene.cluster.result(scene.leader.transfer_leadership())
+    scene.leader.transfer_leadership().addErrback(lambda failure: None)
 
 
 def restore(scene: Scene, member: Coordinator, *, rewind: bool) -> None:
@@ -150,7 +167,14 @@ def answer(
     """
     Everything is answered in the same way, and nothing is done.
     """
-    scene.cluster.network(member).instead = lambda request: response
+    scene.cluster.network(member).instead = lambda request: _once(response)
+
+
+def _once(response: Response | Exception) -> Response | Exception:
+    """
+    Give an answer, or an error of its own: one that is raised keeps where.
+    """
+    return response if isinstance(response, Response) else copy(response)
 
 
 def answer_all(
@@ -204,9 +228,9 @@ def lose_replies(scene: Scene, member: Coordinator) -> None:
     """
     Writes are done, and their connections reset before they are answered.
     """
-    reset = ConsulUnavailable("connection reset")
 
     def garbled(request: Request) -> Exception | None:
+        reset = ConsulUnavailable("connection reset")
         return None if request.method == "GET" else reset
 
     scene.cluster.network(member).garbled = garbled
@@ -329,7 +353,9 @@ def seize(scene: Scene, member: Coordinator, *, key: str) -> None:
     A key is taken by a stranger's session, whose TTL ends it.
     """
     name = key_of(scene, member, key)
-    scene.do(Op.delete(name), Op.lock(name, b"stranger", scene.stranger()))
+    # A lock-delay keeps strangers away, too.
+    with suppress(TransactionRefused):
+        scene.do(Op.delete(name), Op.lock(name, b"stranger", scene.stranger()))
 
 
 def key_of(scene: Scene, member: Coordinator, key: str) -> str:
@@ -387,6 +413,11 @@ def set_clock(scene: Scene, member: Coordinator, *, seconds: float) -> None:
     clock.callLater(LOOK_SECONDS, member.steady.resync)
 
 
+#: Events that tell of a defect of ours.
+DEFECTS = frozenset(
+    {"task-failed", "watch-died", "watch-observer-failed", "session-loop-failed"}
+)
+
 #: What a proxy, or a Consul in trouble, may say to everything.
 ANSWERS: dict[str, Response | Exception] = {
     "429": Response(429, {"retry-after": "3600"}, b"Too Many Requests"),
@@ -426,6 +457,8 @@ def _losses() -> list[Outage]:
             begin=stop_consul if seconds else _nothing,
             end=empty,
             seconds=seconds,
+            # What has stopped waits for whoever may run it elsewhere.
+            within=10.0 if seconds < 2 else 20.0,
             roles=EVERYBODY,
             forgetful=True,
             said=("consul-forgot-the-work",),
@@ -447,6 +480,7 @@ def _losses() -> list[Outage]:
             Outage(
                 name=f"restored with an old session {how}",
                 begin=take_snapshot_and_go_on,
+                possible=_has_a_session,
                 end=end,
                 seconds=20.0,
                 forgetful=True,
@@ -455,6 +489,7 @@ def _losses() -> list[Outage]:
             Outage(
                 name=f"restored to an earlier leader {how}",
                 begin=take_snapshot_and_hand_over,
+                possible=_somebody_hands_over,
                 end=end,
                 seconds=20.0,
                 roles=EVERYBODY,
@@ -607,15 +642,26 @@ OUTAGES: tuple[Outage, ...] = (
         moves=True,
     ),
     Outage(name="node reaped", begin=reap_node),
-    Outage(name="session destroyed", begin=destroy_session),
-    Outage(name="check failed by hand", begin=fail_check),
-    Outage(name="check deregistered by hand", begin=deregister_check),
-    Outage(name="service deregistered by hand", begin=deregister_service),
-    Outage(name="check removed from the catalog", begin=drop_check),
+    Outage(name="session destroyed", begin=destroy_session, possible=_has_a_session),
+    Outage(name="check failed by hand", begin=fail_check, possible=_has_a_session),
+    Outage(
+        name="check deregistered by hand",
+        begin=deregister_check,
+        possible=_has_a_session,
+    ),
+    Outage(
+        name="service deregistered by hand",
+        begin=deregister_service,
+        possible=_has_a_session,
+    ),
+    Outage(
+        name="check removed from the catalog", begin=drop_check, possible=_has_a_session
+    ),
     *(
         Outage(
             name=f"{key} key deleted",
             begin=partial(delete, key=key),
+            possible=_writes_are_possible,
             roles=EVERYBODY if key == "leader" else BOTH,
         )
         for key in ("leader", "member")
@@ -624,6 +670,7 @@ OUTAGES: tuple[Outage, ...] = (
         Outage(
             name=f"{key} key overwritten",
             begin=partial(overwrite, key=key),
+            possible=_writes_are_possible,
             roles=EVERYBODY if key == "leader" else BOTH,
         )
         for key in ("leader", "member")
@@ -632,6 +679,7 @@ OUTAGES: tuple[Outage, ...] = (
         Outage(
             name=f"{key} key held by a stranger",
             begin=partial(seize, key=key),
+            possible=_writes_are_possible,
             within=35.0,
             roles=EVERYBODY if key == "leader" else BOTH,
         )
