@@ -180,6 +180,18 @@ class OwnershipTests(SynchronousTestCase):
 
         self.assertEqual(self.claim(claims), Claims(unassigned=("w1",)))
 
+    def test_assigned_after_all(self) -> None:
+        """
+        An item that Consul had forgotten is not claimed anew where it is assigned
+        by now: what is assigned counts.
+        """
+        self.assign("w1")
+
+        claims = self.claim([Claim("w1", 0, 0, False, False)])
+
+        self.assertEqual(claims, Claims(unassigned=("w1",)))
+        self.assertIsNone(self.entry(KEYS.owner("w1")))
+
     def test_batches(self) -> None:
         """
         Items are claimed 15 at a time, of which each is read, and 31 where
