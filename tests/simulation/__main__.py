@@ -241,9 +241,11 @@ def hunt(base: int, most: int, bugs: tuple[str, ...]) -> None:
 
 
 def _finds(bug: str, seed: int) -> bool:
+    schedule = Schedule.of(seed)
     with BUGS[bug].planted():
-        outcome = play(Schedule.of(seed))
-    return outcome.breach is not None
+        found = play(schedule).breach is not None
+    # What breaks without it as well is something else.
+    return found and play(schedule).breach is None
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Audit:
         self._acquired = 0
         if entry is not None:
             # A restored key: which index it was acquired at is in the term.
-            term = _term(self._world.consul.kv.get(self._keys.term))
+            term = read_term(self._world.consul.kv.get(self._keys.term))
             if term is not None and term.session == entry.session:
                 self._acquired = term.token
             else:
@@ -95,7 +95,10 @@ class Audit:
                 leading.append(key)
                 if entry is None:
                     self._look_at_clearing(key, sent)
-        before, after = _term(self._before(keys.term)), _term(draft.get(keys.term))
+        before, after = (
+            read_term(self._before(keys.term)),
+            read_term(draft.get(keys.term)),
+        )
         changed = self._before(keys.term) != draft.get(keys.term)
         released = after is not None and after.released
         if leading or (changed and not released):
@@ -175,7 +178,10 @@ class Audit:
                 )
 
 
-def _term(entry: Entry | None) -> TermRecord | None:
+def read_term(entry: Entry | None) -> TermRecord | None:
+    """
+    Give the term record that an entry holds; ``None`` when it holds none.
+    """
     try:
         return None if entry is None else TermRecord.from_entry(entry)
     except RecordError:

@@ -49,7 +49,7 @@ class Bug:
         """
         Let it be there.
 
-        :raises AttributeError: when what it changes is not there.
+        :raises KeyError: when what it changes is not there.
         """
         before = []
         for where, name, instead in self._changes():

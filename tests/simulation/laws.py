@@ -77,7 +77,7 @@ class Laws:
 
     # Breaches.
 
-    def disaster(self, what: str) -> None:
+    def disaster(self) -> None:
         """
         Consul has lost its memory, or some of it: what rests on it is off for a
         while.

@@ -172,6 +172,10 @@ class Line(MemoryTransport):
     def __init__(self, agent: Agent, clock: ProcessClock, life: Life) -> None:
         super().__init__(Door(agent, life), clock)
         self._life = life
+        self._node = agent.node
+
+    def __str__(self) -> str:
+        return f"http://{self._node}:8500"
 
     def request(self, request: Request) -> Deferred[Response]:
         """

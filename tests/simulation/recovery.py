@@ -8,6 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from voltha_coord.records import Member
+from voltha_coord.settings import CONSUL_TTL_MULTIPLIER
+
+from .audit import read_term
 
 if TYPE_CHECKING:
     from .life import Life
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 
 #: Beyond what the settings ask for, everything takes so many seconds at most.
 MARGIN = 2.0
+
+#: A successor waits so many TTLs for a session that is gone.
+TTL_WAIT = 1.02
 
 #: How long nothing must be written, in seconds.
 QUIET_SECONDS = 4.0
@@ -42,7 +48,10 @@ class Recovery:
         self._lock_delay = max(one.lock_delay for one in settings)
         self._soak = max(one.soak + one.worker_soak for one in settings)
         self._departed = max(one.departed_soak + one.worker_soak for one in settings)
-        self._patience = max(one.command_timeout for one in settings)
+        # A blocking query whose answer was lost is given up so late.
+        self._patience = max(
+            max(one.watch_deadline, one.command_timeout) for one in settings
+        )
         self._calm = 0.0
         self._detection = max(one.detection_bound for one in settings)
 
@@ -57,7 +66,7 @@ class Recovery:
         self._calm = world.clock.seconds()
         world.calm()
         # A session may have been made without a check, and its maker be gone.
-        ends = 2 * self._ttl + 1.02 * self._ttl
+        ends = (CONSUL_TTL_MULTIPLIER + TTL_WAIT) * self._ttl
         self._within("G7", ends + self._lock_delay + self._soak + MARGIN, self._well)
         world.history.note("world", "recovered")
         self._be_quiet()
@@ -149,8 +158,8 @@ class Recovery:
 
     def _be_quiet(self) -> None:
         world = self._world
-        # Reports and errors are told a little later; and what was sent in the
-        # trouble, and lost, is sent again once it is given up.
+        # Reports and errors are told a little later; and what was lost in the
+        # trouble is noticed, and sent again, once it is given up.
         world.run(max(world.clock.seconds(), self._calm + self._patience) + 3.0)
         index, count = world.consul.kv.index, len(world.history)
         world.run(world.clock.seconds() + QUIET_SECONDS)
@@ -177,7 +186,15 @@ class Recovery:
             return None if world.floor.on(EXTRA) else f"{EXTRA} does not run"
 
         world.run(world.clock.seconds() + 0.1)
-        self._within("G4", self._soak + MARGIN, wrong)
+        self._within("G4", self._soak + MARGIN + self._succession(), wrong)
+
+    def _succession(self) -> float:
+        """
+        Give the seconds that a new leader has to wait since somebody wrote over
+        the term record, which nobody notices before it is written.
+        """
+        entry = self._world.consul.kv.get(self._world.keys.term)
+        return 0.0 if entry is None or read_term(entry) else TTL_WAIT * self._ttl
 
     def _kill_the_leader(self) -> None:
         """
@@ -197,7 +214,11 @@ class Recovery:
         world.kill(leader)
         self._within(
             "G4",
-            self._detection + self._lock_delay + self._soak + MARGIN,
+            self._detection
+            + self._lock_delay
+            + self._soak
+            + MARGIN
+            + self._succession(),
             self._well,
         )
 

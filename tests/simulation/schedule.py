@@ -20,7 +20,7 @@ from .faults.fault import draw_fault, listed
 
 #: Trouble begins within so many seconds, and is over after so many.
 FIRST_SECONDS = (2.0, 8.0)
-TROUBLE_SECONDS = 94.0
+TROUBLE_SECONDS = 74.0
 
 #: How dense faults are: the mean pause between two, in seconds.
 PAUSES = (0.5, 1.0, 1.0, 2.0, 4.0)

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from ..world import World
 
 
+def _work_brought_back(world: World) -> End:
+    """
+    Give what adds the work again that there is now.
+    """
+    work = [(entry.key, entry.value) for entry in world.consul.kv.walk(world.keys.work)]
+
+    def bring_back() -> None:
+        for key, value in work:
+            if world.consul.kv.get(key) is None:
+                world.by_hand(world.api.put(key, value))
+
+    return bring_back
+
+
 @kind("leaderless", weight=2)
 @frozen(kw_only=True)
 class Leaderless(Fault):
@@ -60,39 +74,39 @@ class Empty(Fault):
         """
         Let it happen.
         """
-        work = [entry.key for entry in world.consul.kv.walk(world.keys.work)]
+        bring_back = _work_brought_back(world)
         world.consul.empty()
-        world.laws.disaster("emptied")
-
-        def end() -> None:
-            for key in work:
-                world.by_hand(world.api.put(key, b""))
-
-        return end
+        world.laws.disaster()
+        return bring_back
 
 
 @kind("restore", weight=1, disaster=True)
 @frozen(kw_only=True)
 class Restore(Fault):
     """
-    The servers go back to what they knew a while ago.
+    The servers go back to what they knew a while ago; after a while operators
+    add the work again that they forgot.
 
     :ivar age: how long ago, in seconds, or a little longer.
     :ivar rewind: whether their indexes go back as well.
     """
 
+    lasts: float = seconds(0.5, 20)
     age: float = seconds(1, 60)
     rewind: bool = choice(True, False)
 
-    def strike(self, world: World) -> None:
+    def strike(self, world: World) -> End | None:
         """
         Let it happen.
         """
         before = world.clock.seconds() - self.age
         taken = [snapshot for when, snapshot in world.snapshots if when <= before]
-        if taken:
-            world.consul.restore(taken[-1], self.rewind)
-            world.laws.disaster("restored")
+        if not taken:
+            return None
+        bring_back = _work_brought_back(world)
+        world.consul.restore(taken[-1], self.rewind)
+        world.laws.disaster()
+        return bring_back
 
 
 class _Liveness(MemberFault):

@@ -146,19 +146,22 @@ class Stranger(Fault):
         """
         Let it happen.
         """
-        api, held = world.api, []
+        api, key = world.api, world.keys.leader
+        made = api.create_session(SessionSpec("stranger", ttl=60, lock_delay=0))
 
-        def hold(session: str) -> None:
-            held.append(session)
-            key = world.keys.leader
+        def hold(session: str) -> str:
             world.by_hand(api.put(key, b"stranger", acquire=session))
+            return session
 
-        spec = SessionSpec("stranger", ttl=60, lock_delay=0)
-        world.by_hand(api.create_session(spec).addCallback(hold))
+        world.by_hand(made.addCallback(hold))
+
+        def let_go(session: str | None) -> None:
+            if session is not None:
+                world.consul.destroy_session(session)
 
         def end() -> None:
-            for session in held:
-                world.consul.destroy_session(session)
+            # Where Consul has no leader, it is made only later, if at all.
+            made.addCallback(let_go)
 
         return end
 

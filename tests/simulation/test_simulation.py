@@ -1,0 +1,136 @@
+"""
+Many seeds of dense faults, at every run of the tests; and one history a seed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+import tests
+
+from .play import Outcome, play
+from .report import breach_lines
+from .schedule import Schedule
+from .shorten import Shortener
+
+#: The seeds that every run of the tests plays.
+SEEDS = range(200)
+
+#: After so many breaches no more are looked for.
+MOST_BREACHES = 3
+
+#: Two minutes in the world, near enough.
+MINUTES_A_SEED = 1.7
+
+
+def _told(outcome: Outcome) -> str:
+    shortener = Shortener(play)
+    short = shortener.shorten(outcome)
+    return "\n".join(breach_lines(outcome, short, shortener.plays))
+
+
+class SimulationTests(SynchronousTestCase):
+    """
+    Whole clusters under faults.
+    """
+
+    timeout = 1800
+
+    def test_holds(self) -> None:
+        """
+        Whatever happens, everything holds; and the schedules are no walk-over.
+        """
+        happened: Counter[str] = Counter()
+        breaches = []
+        seconds = cost = 0.0
+        for seed in SEEDS:
+            outcome = play(Schedule.of(seed))
+            seconds += outcome.seconds
+            cost += outcome.cost
+            for one in outcome.world.history:
+                happened[one.what] += 1
+                if one.what == "info":
+                    happened[one.about[0]] += 1
+            if outcome.breach is not None:
+                breaches.append(outcome)
+            if len(breaches) == MOST_BREACHES:
+                break
+        print(
+            f"\n{len(SEEDS)} seeds: {seconds / 60:.0f} virtual minutes in {cost:.0f} "
+            f"CPU seconds, {seconds / 60 / cost:.2f} virtual minutes per CPU second",
+            file=sys.stderr,
+        )
+
+        self.assertEqual("".join(map(_told, breaches)), "")
+        self.assertGreater(seconds / 60, MINUTES_A_SEED * len(SEEDS))
+        # On average of each seed.
+        for what, least in {
+            "fault": 20,
+            "became-leader": 4,
+            "created-consul-session": 8,
+            "starts": 20,
+        }.items():
+            self.assertGreater(happened[what] / len(SEEDS), least, what)
+
+
+class HistoryTests(SynchronousTestCase):
+    """
+    What one seed comes to.
+    """
+
+    def digest(self, seed: int, hash_seed: int) -> str:
+        """
+        Give the digest of a seed's history in a process of its own.
+        """
+        root = str(Path(tests.__file__).parent.parent)
+        path = os.pathsep.join([root, *filter(None, sys.path)])
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": str(hash_seed),
+            "PYTHONPATH": path,
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "tests.simulation", "digest", str(seed)],
+            env=environment,
+            cwd=root,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    def test_same(self) -> None:
+        """
+        One seed gives one history, byte for byte, in two processes that hash
+        texts differently.
+        """
+        for seed in (1, 2, 3):
+            self.assertEqual(self.digest(seed, 1), self.digest(seed, 2), seed)
+
+    def test_other(self) -> None:
+        """
+        Another seed gives another one.
+        """
+        one, other = (play(Schedule.of(seed)).world.history.digest() for seed in (1, 2))
+
+        self.assertNotEqual(one, other)
+
+
+class RegressionTests(SynchronousTestCase):
+    """
+    Schedules in which something did not hold once.
+    """
+
+    def test_hold(self) -> None:
+        """
+        Everything holds in each of them by now.
+        """
+        for path in sorted(Path(__file__).parent.glob("regressions/*.json")):
+            outcome = play(Schedule.from_json(path.read_text()))
+
+            self.assertIsNone(outcome.breach, path.name)
