@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import psutil
 from structlog.testing import capture_logs
@@ -41,6 +42,14 @@ LOOKS, LOOK_SECONDS = 40, 0.77
 
 #: How often the time of the Consul on sockets goes on.
 TICK_SECONDS = 0.01
+
+
+def port_of(listening: Any) -> int:
+    """
+    Give the port that somebody listens on.
+    """
+    port: int = listening.getHost().port
+    return port
 
 
 class CycleTests(SynchronousTestCase):
@@ -99,9 +108,9 @@ class SocketTests(TestCase):
         ticking = LoopingCall(clock.advance, TICK_SECONDS)
         ticking.start(TICK_SECONDS)
         self.addCleanup(ticking.stop)
-        self.listening = listen(self.reactor, handler=ConsulState(clock).agent("n"))
-        self.addCleanup(self.listening.stopListening)
-        self.relay = Relay(self.reactor, self.listening.getHost().port)
+        listening = listen(self.reactor, handler=ConsulState(clock).agent("n"))
+        self.addCleanup(listening.stopListening)
+        self.relay = Relay(self.reactor, port_of(listening))
         self.addCleanup(self.relay.refuse)
 
     def pause(self, seconds: float) -> Deferred[None]:

@@ -7,7 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import ITCPTransport
+from twisted.internet.protocol import connectionDone
 from twisted.protocols.portforward import ProxyFactory, ProxyServer
+from twisted.python.failure import Failure
 
 HOST = "127.0.0.1"
 
@@ -27,7 +30,7 @@ class _Connection(ProxyServer):
         self.factory.made += 1
         super().connectionMade()
 
-    def connectionLost(self, reason: Any) -> None:  # noqa: N802 (Twisted's name)
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """
         Count it no more.
         """
@@ -78,7 +81,7 @@ class Relay(ProxyFactory):
         Reset every connection.
         """
         for connection in tuple(self.connections):
-            connection.transport.abortConnection()
+            ITCPTransport(connection.transport).abortConnection()
 
     def refuse(self) -> Deferred[Any]:
         """
