@@ -16,6 +16,7 @@ from zope.interface import implementer
 from voltha_coord._loops import sleep
 from voltha_coord.consul.model import SessionSpec
 from voltha_coord.coordinator import Coordinator
+from voltha_coord.errors import CoordinationError
 from voltha_coord.interfaces import IRunner
 from voltha_coord.leaving import LOOK_SECONDS
 from voltha_coord.records import Member, WorkItem
@@ -72,6 +73,13 @@ class TimedRunner(TrackRunner):
 
     def _note(self, what: str, item: WorkItem) -> None:
         self._history.append((self._clock.seconds(), what, item.id))
+
+
+def leads(*members: Coordinator) -> bool:
+    """
+    Whether one of them leads.
+    """
+    return any(member.is_leader for member in members)
 
 
 class LeavingCase(ClusterTestCase):
@@ -275,7 +283,7 @@ class MovedTests(LeavingCase):
 
         self.shut_down(a)
 
-        # The key is given back once more, lest it was handed to us meanwhile.
+        # The key is given back again and again, lest it was handed to us meanwhile.
         self.assertEqual(
             [name for name, _ in groupby(order)],
             [
@@ -284,6 +292,7 @@ class MovedTests(LeavingCase):
                 "leader key",
                 "work",
                 "member key",
+                "leader key",
                 "session",
                 "service",
             ],
@@ -300,6 +309,26 @@ class MovedTests(LeavingCase):
 
         self.assertTrue(a.is_leader)
         self.assertEqual(self.logged("draining-work"), [])
+
+    def test_heir_without_work(self) -> None:
+        """
+        Who is handed leadership while it leaves gives it back, whenever in its
+        shutdown that is: nobody has to wait for a lock-delay.
+        """
+        for turn in range(20):
+            names = [f"{name}{turn}" for name in "ab"]
+            a, b = (self.cluster.add(name) for name in names)
+            self.cluster.until(lambda: a.is_ready and b.is_ready and leads(a, b))
+            old, heir = (a, b) if a.is_leader else (b, a)
+            self.cluster.network(heir).latency = lambda _: 0.01
+            asked = old.transfer_leadership(heir.instance_id)
+            asked.addErrback(lambda failure: failure.trap(CoordinationError))
+            self.cluster.advance(0.005 * turn)
+            ended = heir.shutdown()
+            self.cluster.result(ended)
+            with self.subTest(turn=turn):
+                self.assertLess(self.cluster.until(lambda: old.is_leader, 5), 0.6)
+            self.cluster.result(old.shutdown())
 
     def test_leader_dies(self) -> None:
         """

@@ -131,8 +131,8 @@ class Leaving:
         if isinstance(result, Failure) and not result.check(CancelledError):
             why = f"the worker failed: {result.getErrorMessage()}"
         if not why:
-            seconds = round(self._reactor.seconds() - began, 3)
-            self._log.info("work-drained", seconds=seconds)
+            took = self._reactor.seconds() - began
+            self._log.info("work-drained", seconds=round(took, 3))
             return
         # That nobody is there to take the work is no surprise to anybody.
         log = self._log.info if why in UNMOVED else self._log.warning
@@ -167,7 +167,8 @@ class Leaving:
     @inlineCallbacks
     def leave(self) -> Steps[None]:
         """
-        Give our member key back.
+        Give our member key back, and then a leader key that was handed to us at
+        the last moment: without a member key we are handed none.
 
         :return: a Deferred that fires when that is done, or fails with
             :class:`ConsulError`.
@@ -175,3 +176,4 @@ class Leaving:
         session = self._session.session_id
         if session is not None:
             yield release(self._api, self._key, session)
+            yield release(self._api, self._keys.leader, session)
