@@ -5,12 +5,13 @@ they are waited for.
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import inlineCallbacks
-from twisted.internet.protocol import Factory
-from twisted.internet.testing import MemoryReactorClock
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
@@ -52,6 +53,44 @@ class QuietTests(TestCase):
 
         told = [event["log_format"] for event in events if "factory" in event]
         self.assertEqual(told, [])
+
+
+class GoneTests(SynchronousTestCase):
+    """
+    A connection that is gone before it is used.
+    """
+
+    def test_closed(self) -> None:
+        """
+        What the system will not keep alive is closed, and not left open with
+        nobody who knows of it.
+        """
+        clock = MemoryReactorClock()
+        address = Address(host="192.0.2.1", port=8500)
+        connecting = Connector(clock, address, None, 2.0, clock).connect(
+            Factory.forProtocol(Protocol)
+        )
+        factory: Any = clock.tcpClients[0][2]
+        protocol = factory.buildProtocol(None)
+        transport = _Gone()
+
+        protocol.makeConnection(transport)
+
+        error = self.failureResultOf(connecting, NotConnected)
+        self.assertIn("Invalid argument", str(error.value))
+        self.assertTrue(transport.disconnected)
+
+
+class _Gone(StringTransport):
+    """
+    A transport whose socket takes no options.
+    """
+
+    def setTcpKeepAlive(self, enabled: object) -> None:  # noqa: N802 (Twisted's name)
+        """
+        As a socket that was reset answers.
+        """
+        raise OSError(errno.EINVAL, "Invalid argument")
 
 
 class PatienceTests(SynchronousTestCase):

@@ -293,6 +293,24 @@ class DisasterTests(SynchronousTestCase):
         self.assertTrue(self.consul.alive(self.session))
         self.assertFalse(self.consul.alive(late))
 
+    def test_restored_from_before_a_node(self) -> None:
+        """
+        A node that joined after the snapshot has no gossip check until the
+        servers look whom they know, within a minute: so long no session can rest
+        on it.  (With 1.8.7 that took 57 s.)
+        """
+        snapshot = self.consul.state.snapshot()
+        late = self.consul.state.agent("late")
+        state = self.consul.state
+        state.restore(snapshot)
+        late.sync()
+        self.consul.clock.advance(59)
+        before = ("late", "serfHealth") in state.catalog.checks
+        self.consul.clock.advance(2)
+
+        self.assertFalse(before)
+        self.assertEqual(state.catalog.checks["late", "serfHealth"].status, "passing")
+
     def test_restore_of_the_log(self) -> None:
         """
         With the log gone back as well, indexes come a second time.

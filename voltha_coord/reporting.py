@@ -51,6 +51,7 @@ class Collector:
         """
         Give the report as it is now.
         """
+        self._unknown &= self._items.keys()
         return StatusReport(
             {
                 work: WorkStatus(

@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 
 from voltha_coord import apply
 from voltha_coord._types import Steps
+from voltha_coord.consul.history import History, Sign
 from voltha_coord.consul.model import Op
 from voltha_coord.consul.watch import Watch
 from voltha_coord.election import Election
@@ -125,7 +126,10 @@ def _index_not_reset() -> tuple[Change, ...]:
         if reading.index < index:
             self._index = index
 
-    return ((Watch, "_take", taken),)
+    def note(self: Any, asked: int, found: int, took: float) -> Sign:
+        return Sign.NONE
+
+    return ((Watch, "_take", taken), (History, "note", note))
 
 
 @_bug("no-demotion", "a leader whose session is made again goes on leading")

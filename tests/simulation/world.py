@@ -29,6 +29,9 @@ from .schedule import Schedule
 #: Snapshots of Consul are taken so often, to be restored; in seconds.
 SNAPSHOT_SECONDS = 4.0
 
+#: Meanwhile others write so much to Consul; no more once it has gone back, so
+#: that it stays behind what everybody has seen.
+OTHERS_WRITE = 1000
 
 #: So many things happen at one instant at most.
 MOST_AT_ONCE = 3000
@@ -53,6 +56,7 @@ class World(EmbeddedCluster):
     :ivar lives: the process of each member that is there, by instance id.
     :ivar floor: what really runs.
     :ivar laws: what must hold.
+    :ivar busy: whether others write to Consul as well.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -66,6 +70,7 @@ class World(EmbeddedCluster):
         self.audit = Audit(self)
         self.consul.audit = self.audit
         self.coming: Life
+        self.busy = True
         self.snapshots: list[tuple[float, Snapshot]] = []
         self._born: dict[str, int] = {}
         self._sent: dict[int, Sent] = {}
@@ -116,6 +121,8 @@ class World(EmbeddedCluster):
 
     def _take_snapshot(self) -> None:
         self.snapshots.append((self.clock.seconds(), self.consul.snapshot()))
+        if self.busy:
+            self.consul.index += OTHERS_WRITE
         if self.clock.seconds() < self.schedule.trouble:
             self.clock.callLater(SNAPSHOT_SECONDS, self._take_snapshot)
 
@@ -158,6 +165,7 @@ class World(EmbeddedCluster):
             if life.shutting_down_since is None:
                 life.member.set_weight(life.actor.weight)
         self.floor.calm = True
+        self.consul.reconcile()
         # Where Consul had no leader, it has not been taken back.
         self.by_hand(self.api.delete(self.keys.intent, recurse=True))
         for name in self.schedule.cast.names:

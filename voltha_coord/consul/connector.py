@@ -138,7 +138,13 @@ class _KeptAlive:
         Connect.
         """
         protocol: IProtocol = yield self._endpoint.connect(protocolFactory)
-        _keep_alive(protocol.transport)  # type: ignore[attr-defined]  # it has one
+        transport: Any = protocol.transport  # type: ignore[attr-defined]  # it has one
+        try:
+            _keep_alive(transport)
+        except OSError:
+            # Gone already, or nothing that would be found dead.
+            transport.abortConnection()
+            raise
         return protocol
 
 

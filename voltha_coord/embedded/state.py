@@ -17,10 +17,13 @@ from ..consul.model import Entry
 from ..errors import ConsulUnavailable
 from .agent import Agent
 from .catalog import Check, Node, Service
-from .servers import Deny, Servers
+from .servers import SERF_HEALTH, Deny, Servers
 from .sessions import Session
 
 __all__ = ["Agent", "ConsulState", "Deny", "Snapshot"]
+
+#: The servers compare the catalog with who is there by gossip so often.
+RECONCILE_SECONDS = 60.0
 
 
 @frozen
@@ -53,6 +56,7 @@ class ConsulState(Servers):
         super().__init__(clock, _random.Random(0) if random is None else random)
         self._agents: dict[str, Agent] = {}
         self._election: IDelayedCall | None = None
+        self._reconciliation: IDelayedCall | None = None
 
     def agent(self, node: str = "node-1") -> Agent:
         """
@@ -173,7 +177,8 @@ class ConsulState(Servers):
     def restore(self, snapshot: Snapshot, rewind: bool = False) -> None:
         """
         Go back to what the servers knew.  Blocking queries answer with what
-        they last saw.
+        they last saw.  A node that was not known then has no ``serfHealth`` until
+        the servers :meth:`reconcile`, within a minute.
 
         :param rewind: whether the log goes back as well, as when the servers'
             disks are replaced by a backup; indexes then come a second time.
@@ -195,6 +200,19 @@ class ConsulState(Servers):
         for agent in self.agents:
             agent.answer_waiting()
         self.elect_leader()
+        if self._reconciliation is not None and self._reconciliation.active():
+            self._reconciliation.cancel()
+        self._reconciliation = self.clock.callLater(RECONCILE_SECONDS, self.reconcile)
+
+    def reconcile(self) -> None:
+        """
+        Let the catalog know of each node whose agent is there, as the servers
+        do every minute.
+        """
+        for agent in self.agents:
+            known = self.catalog.checks.get((agent.node, SERF_HEALTH))
+            if agent.running and agent.connected and known is None:
+                self.register_node(Node(agent.node, agent.node_id))
 
     def empty(self) -> None:
         """

@@ -87,13 +87,14 @@ class Restore(Fault):
     The servers go back to what they knew a while ago; after a while operators
     add the work again that they forgot.
 
-    :ivar age: how long ago, in seconds, or a little longer.
+    :ivar age: how long ago, in seconds, or a little longer; the oldest snapshot
+        is taken where there is none of that age.
     :ivar rewind: whether their indexes go back as well.
     """
 
     lasts: float = seconds(0.5, 20)
-    age: float = seconds(1, 60)
-    rewind: bool = choice(True, False)
+    age: float = seconds(1, 40)
+    rewind: bool = choice(True, True, False)
 
     def strike(self, world: World) -> End | None:
         """
@@ -101,10 +102,10 @@ class Restore(Fault):
         """
         before = world.clock.seconds() - self.age
         taken = [snapshot for when, snapshot in world.snapshots if when <= before]
-        if not taken:
-            return None
+        snapshot = taken[-1] if taken else world.snapshots[0][1]
         bring_back = _work_brought_back(world)
-        world.consul.restore(taken[-1], self.rewind)
+        world.busy = False
+        world.consul.restore(snapshot, self.rewind)
         world.laws.disaster()
         return bring_back
 

@@ -164,6 +164,34 @@ class Slow(MemberFault):
         )
 
 
+@kind("fade", weight=2)
+@frozen(kw_only=True)
+class Fade(MemberFault):
+    """
+    Answers take ever the same time, and then nothing arrives any more: a link
+    is congested, and breaks.
+
+    :ivar home: how long answers take, in seconds.
+    :ivar breaks: after how many seconds it breaks.
+    """
+
+    lasts: float = seconds(6, 30)
+    home: float = choice(0.3, 0.9, 1.4, 1.4)
+    breaks: float = seconds(1.5, 5)
+
+    def hit(self, world: World, life: Life) -> End:
+        """
+        Let it happen.
+        """
+        end = world.clock.seconds() + self.breaks
+        return life.weather.disturb(
+            Disturbance(
+                reply_latency=lambda request: self.home,
+                loses_request=lambda request: world.clock.seconds() >= end,
+            )
+        )
+
+
 @kind("refuse")
 @frozen(kw_only=True)
 class Refuse(MemberFault):
