@@ -310,25 +310,33 @@ class MovedTests(LeavingCase):
         self.assertTrue(a.is_leader)
         self.assertEqual(self.logged("draining-work"), [])
 
+    def leave_as_heir(self, turn: int) -> float:
+        """
+        Hand leadership to a member that has no work and shuts down, so many turns
+        later; give the seconds until somebody else leads.
+        """
+        a, b = (self.cluster.add(f"{name}{turn}") for name in "ab")
+        self.cluster.until(lambda: a.is_ready and b.is_ready and leads(a, b))
+        old, heir = (a, b) if a.is_leader else (b, a)
+        self.cluster.network(heir).latency = lambda _: 0.01
+        asked = old.transfer_leadership(heir.instance_id)
+        asked.addErrback(lambda failure: failure.trap(CoordinationError))
+        self.cluster.advance(0.005 * turn)
+
+        self.cluster.result(heir.shutdown())
+
+        took = self.cluster.until(lambda: old.is_leader, 5)
+        self.cluster.result(old.shutdown())
+        return took
+
     def test_heir_without_work(self) -> None:
         """
         Who is handed leadership while it leaves gives it back, whenever in its
         shutdown that is: nobody has to wait for a lock-delay.
         """
-        for turn in range(20):
-            names = [f"{name}{turn}" for name in "ab"]
-            a, b = (self.cluster.add(name) for name in names)
-            self.cluster.until(lambda: a.is_ready and b.is_ready and leads(a, b))
-            old, heir = (a, b) if a.is_leader else (b, a)
-            self.cluster.network(heir).latency = lambda _: 0.01
-            asked = old.transfer_leadership(heir.instance_id)
-            asked.addErrback(lambda failure: failure.trap(CoordinationError))
-            self.cluster.advance(0.005 * turn)
-            ended = heir.shutdown()
-            self.cluster.result(ended)
-            with self.subTest(turn=turn):
-                self.assertLess(self.cluster.until(lambda: old.is_leader, 5), 0.6)
-            self.cluster.result(old.shutdown())
+        took = [self.leave_as_heir(turn) for turn in range(20)]
+
+        self.assertLess(max(took), 0.6, took)
 
     def test_leader_dies(self) -> None:
         """

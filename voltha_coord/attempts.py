@@ -176,8 +176,13 @@ class Attempts:
                 self._failed(step, item, error)
             # Else a stop has cancelled it, and what it says is of no use.
             if not call.ended:
-                call.when_ended().addCallback(
-                    lambda _: self._ended_late(step, item, description, call)
+                self._tasks.spawn(
+                    "wait-for-late-call",
+                    self._see_out,
+                    step,
+                    item,
+                    description,
+                    call,
                 )
         else:
             if item.state == step.doing:
@@ -218,13 +223,16 @@ class Attempts:
         self._changed()
         self._attend()
 
-    def _ended_late(
+    @inlineCallbacks
+    def _see_out(
         self, step: _Step, item: Item, description: WorkItem, call: Call
-    ) -> None:
+    ) -> Steps[None]:
         """
-        A call has ended that had failed: the item's next one need not wait for
-        it any more; or none is needed, if it has ended well after all.
+        Wait for the end of a call that had failed: then the item's next one need
+        not wait for it any more; or none is needed, if it has ended well after
+        all.
         """
+        yield call.when_ended()
         if item.call is not call or item.state != step.failed:
             return
         if call.succeeded:

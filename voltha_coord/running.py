@@ -209,14 +209,15 @@ class RunningItems:
         """
         Remember a call that goes on about an item that is gone.
         """
-
-        def ended(_: None) -> None:
-            if self._lingering.get(work) is call:
-                del self._lingering[work]
-            self._attend()
-
         self._lingering[work] = call
-        call.when_ended().addCallback(ended)
+        self._tasks.spawn("wait-for-last-call", self._see_out, work, call)
+
+    @inlineCallbacks
+    def _see_out(self, work: str, call: Call) -> Steps[None]:
+        yield call.when_ended()
+        if self._lingering.get(work) is call:
+            del self._lingering[work]
+        self._attend()
 
     def _in_trouble(self) -> None:
         self._changed()

@@ -6,8 +6,9 @@ Shutting down: steps in order, each with a bound, each surviving a failing one.
 The order is what makes it safe, and quick for the others: stop leading and
 give the leader key back, so that somebody else can move our work; say that we
 leave, so that it does, and let it; stop what is left of our work, and release
-it; give the member key back; destroy the session; deregister the service.  A
-key that is given back leaves no lock-delay.
+it; give the member key back, and a leader key that was handed to us meanwhile;
+destroy the session; deregister the service.  A key that is given back leaves no
+lock-delay.
 
 Which steps there are is told by whoever is to be shut down; how long each may
 take, here.  Once Consul has left a step unanswered, the next ones are tried only
