@@ -16,8 +16,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from ..consul.model import Entry
 from ..errors import ConsulUnavailable
 from .agent import Agent
-from .catalog import Check, Node, Service
-from .servers import SERF_HEALTH, Deny, Servers
+from .catalog import SERF_HEALTH, Check, Node, Service
+from .servers import Deny, Servers
 from .sessions import Session
 
 __all__ = ["Agent", "ConsulState", "Deny", "Snapshot"]
