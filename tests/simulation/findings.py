@@ -9,6 +9,13 @@ from __future__ import annotations
 
 #: By the name of the bug; see :mod:`.bugs`.
 SEEDS: dict[str, int] = {
-    "no-session-fence": 34,
-    "no-term-cas": 16,
+    "no-session-fence": 1,
+    "no-term-cas": 34,
+    "reply-clock": 6,
+    "release-first": 0,
+    "index-not-reset": 804,
+    "no-demotion": 2,
+    "no-taking-over-rule": 2,
+    "timer-on-key": 186,
+    "late-pass": 0,
 }
