@@ -84,6 +84,24 @@ class CollectorTests(RunningCase):
         self.assertEqual(len(report.items), 5)
         self.assertEqual(len(encode_status(report)), 1)
 
+    def test_bad_usage_of_another_time(self) -> None:
+        """
+        That the usage of an item is not known is logged once for as long as it is
+        here, and once more when it comes back.
+        """
+        self.runner.usages["w1"] = ValueError("bad")
+        collector = Collector(self.runner, self.items.items, structlog.get_logger())
+        told = []
+        for _ in range(2):
+            item = self.start("w1")
+            for _ in range(2):
+                collector.collect()
+            told.append(len(self.events("usage-unknown")))
+            self.stop(item)
+            collector.collect()
+
+        self.assertEqual(told, [1, 2])
+
 
 class _Session:
     """

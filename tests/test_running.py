@@ -4,9 +4,11 @@ Tests for :mod:`voltha_coord.running`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.defer import Deferred
 
-from tests.support.running import RunningCase
+from tests.support.running import RunningCase, deaf
 from voltha_coord.item import RUNNING, STARTING, STOPPING
 from voltha_coord.lease import LeaseEnd
 
@@ -75,6 +77,54 @@ class EndTests(RunningCase):
         self.assertEqual(sorted(self.items.items), ["w1", "w2", "w3"])
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertEqual(self.logs, [])
+
+    def linger(self) -> Deferred[Any]:
+        """
+        Kill an item whose stop goes on; give what ends that.
+        """
+        until: Deferred[Any] = Deferred()
+        self.runner.stops["w1"] = lambda: deaf(until)
+        self.stop(self.start("w1"))
+        self.clock.advance(self.settings.stop_timeout)
+        return until
+
+    def start_for_too_long(self) -> Deferred[Any]:
+        """
+        Start an item, and give the start up, which goes on; give what ends it.
+        """
+        until: Deferred[Any] = Deferred()
+        self.runner.starts["w1"] = lambda: deaf(until)
+        self.start("w1")
+        self.clock.advance(self.settings.work_timeout)
+        return until
+
+    def test_given_up_for_good(self) -> None:
+        """
+        Once the runner is waited for no more, nobody is called when a call that
+        went on ends.
+        """
+        for begin in (self.linger, self.start_for_too_long):
+            with self.subTest(begin=begin.__name__):
+                self.setUp()
+                until = begin()
+                self.successResultOf(self.items.give_up())
+                before = self.attended
+                until.callback(None)
+
+                self.assertEqual(self.attended, before)
+
+    def test_late_end_fails(self) -> None:
+        """
+        What goes wrong when such a call ends is logged.
+        """
+        for begin in (self.linger, self.start_for_too_long):
+            with self.subTest(begin=begin.__name__):
+                self.setUp()
+                until = begin()
+                self.failing = ZeroDivisionError()
+                until.callback(None)
+
+                self.assertEqual(len(self.events("task-failed")), 1)
 
     def test_stop_from_within_a_start(self) -> None:
         """

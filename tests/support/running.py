@@ -43,6 +43,7 @@ class RunningCase(SynchronousTestCase):
 
     :ivar stopped: what has stopped, in order.
     :ivar attended: how often the worker was called.
+    :ivar failing: what it then fails with, ``None`` for nothing.
     :ivar beginning: whether anything may begin.
     """
 
@@ -57,6 +58,7 @@ class RunningCase(SynchronousTestCase):
         self.runner = self.make_runner()
         self.stopped: list[Item] = []
         self.attended = 0
+        self.failing: Exception | None = None
         self.beginning = True
         self.lease = self.make_lease()
         self.rights = Rights(self.clock.seconds, lambda: self.lease)
@@ -85,6 +87,8 @@ class RunningCase(SynchronousTestCase):
         Count.
         """
         self.attended += 1
+        if self.failing is not None:
+            raise self.failing
 
     def make_lease(self) -> Lease:
         """
