@@ -52,6 +52,12 @@ class MemoryTransportTests(SynchronousTestCase):
         """
         self.assertTrue(verifyObject(ITransport, self.transport))
 
+    def test_name(self) -> None:
+        """
+        To people it is what it stands for, as in what it fails with.
+        """
+        self.assertEqual(str(self.transport), "embedded Consul")
+
     def test_answers_in_a_later_turn(self) -> None:
         """
         No answer is there when request() returns.

@@ -105,7 +105,7 @@ class Overtaken(RequestTimedOut):
 
 class ITransport(Interface):
     """
-    Carries requests to one Consul agent.
+    Carries requests to one Consul agent, which ``str`` of it names.
     """
 
     def request(request: Request) -> Deferred[Response]:

@@ -271,6 +271,9 @@ class MemoryTransport:
         self._exchanges: dict[_Exchange, None] = {}
         self._closed = False
 
+    def __str__(self) -> str:
+        return "embedded Consul"
+
     def request(self, request: Request) -> Deferred[Response]:
         """
         Send a request; see :class:`ITransport`.
