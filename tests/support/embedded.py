@@ -10,6 +10,7 @@ from typing import Any
 from structlog.testing import capture_logs
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.support.bounding import bound
 from voltha_coord.consul.transport import Request
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.settings import Settings
@@ -34,6 +35,7 @@ class ClusterTestCase(SynchronousTestCase):
         self.logs: list[Any] = capturing.__enter__()
         self.addCleanup(capturing.__exit__, None, None, None)
         self.cluster = EmbeddedCluster(settings=self.settings)
+        bound(self, self.cluster.clock)
         self.addCleanup(self.cluster.close)
 
     def logged(self, event: str, **fields: Any) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
+from tests.support.bounding import bound
 from voltha_coord.consul.model import Op
 from voltha_coord.consul.transport import Request
 from voltha_coord.coordinator import Coordinator
@@ -193,6 +194,7 @@ class ClusterCase(SynchronousTestCase):
         """
         self.logs = self.enterContext(capture_logs())
         self.cluster = EmbeddedCluster(settings=self.settings)
+        bound(self, self.cluster.clock)
         self.addCleanup(self.cluster.close)
         self.keys = self.cluster.keys
         self.floor = Floor()
