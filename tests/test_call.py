@@ -4,15 +4,21 @@ Tests for :mod:`voltha_coord.call`.
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks, succeed
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from voltha_coord._types import Steps
 from voltha_coord.call import Call, told
+
+ROOT = Path(__file__).parent.parent
 
 
 class CallTests(SynchronousTestCase):
@@ -193,3 +199,39 @@ class CallTests(SynchronousTestCase):
         """
         self.assertEqual(told(ValueError("no licence")), "ValueError: no licence")
         self.assertEqual(told(CancelledError()), "cancelled by the runner itself")
+
+
+class ThreadTests(TestCase):
+    """
+    What docs/embedding.md advises for a runner that works in threads.
+    """
+
+    @inlineCallbacks
+    def test_ends_when_its_thread_does(self) -> Steps[None]:
+        """
+        A call whose thread goes on has not ended, though it was cancelled; the
+        thread is told.
+        """
+        page = (ROOT / "docs" / "embedding.md").read_text()
+        advice = re.search(r"```python\n(class InThread.*?)```", page, re.DOTALL)
+        assert advice is not None
+        names: dict[str, Any] = {
+            "Deferred": Deferred,
+            "deferToThread": deferToThread,
+            "threading": threading,
+        }
+        exec(advice[1], names)
+        may_end = threading.Event()
+
+        def work(cancelled: threading.Event) -> bool:
+            may_end.wait()
+            return cancelled.is_set()
+
+        call = Call(Clock(), lambda: names["InThread"](work))
+        made = call.make()
+        call.cancel()
+        before = call.ended
+        may_end.set()
+        told = yield made
+
+        self.assertEqual((before, call.ended, told), (False, True, True))

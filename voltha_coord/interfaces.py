@@ -147,6 +147,13 @@ class IRunner(Interface):
     about that item waits for its end.  No item ever waits for another one's
     call.
 
+    A call has ended when its Deferred has fired, also when it did because it was
+    cancelled: what it was doing is taken to be over then, and the item may be
+    started again, or be said to have stopped.  A Deferred without a canceller of
+    its own fires as soon as it is cancelled, whatever it stands for: that of
+    ``deferToThread`` does, and the thread goes on.  Return one that fires when
+    the thread has ended, and not before (docs/embedding.md shows one).
+
     A runner that is given to a Coordinator needs ``start_work`` and
     ``stop_work``; what else it leaves out does nothing.  It may also have a
     ``kill_work(item)``: stop the item at once, whatever is lost.  That is called
