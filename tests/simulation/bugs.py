@@ -174,6 +174,9 @@ def _late_pass() -> tuple[Change, ...]:
         deadline: float = self.deadline
         return self._end is None and bool(self._now() < deadline)
 
+    def ended(self: Any) -> LeaseEnd | None:
+        return None if self.active else self._end or LeaseEnd.CHECK
+
     def end(self: Any, reason: LeaseEnd) -> None:
         if self._end is None:
             self._stands = self._now()
@@ -196,6 +199,7 @@ def _late_pass() -> tuple[Change, ...]:
     return (
         (Acknowledged, "note", note),
         (Lease, "active", property(active)),
+        (Lease, "ended", property(ended)),
         (Lease, "end", end),
         (Leasing, "_look", looked),
         (Liveness, "_fail", failed),

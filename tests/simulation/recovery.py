@@ -66,8 +66,10 @@ class Recovery:
         self._calm = world.clock.seconds()
         world.calm()
         # A session may have been made without a check, and its maker be gone.
-        ends = (CONSUL_TTL_MULTIPLIER + TTL_WAIT) * self._ttl
-        self._within("G7", ends + self._lock_delay + self._soak + MARGIN, self._well)
+        ends = (CONSUL_TTL_MULTIPLIER + TTL_WAIT) * self._ttl + self._lock_delay
+        # And a watch may have been left without an answer at the very end.
+        bound = max(ends, self._patience) + self._soak + MARGIN
+        self._within("G7", bound, self._well)
         world.history.note("world", "recovered")
         self._be_quiet()
         self._add_work()

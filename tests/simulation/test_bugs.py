@@ -28,7 +28,8 @@ class BugTests(SynchronousTestCase):
             with_it = play(schedule)
         without = play(schedule)
 
-        self.assertIsNotNone(with_it.breach, f"seed {schedule.seed} misses {name}")
+        assert with_it.breach is not None, f"seed {schedule.seed} misses {name}"
+        self.assertNotEqual(with_it.breach.law, "defect")
         self.assertIsNone(without.breach)
 
     def test_no_session_fence(self) -> None:
