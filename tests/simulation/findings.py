@@ -17,5 +17,5 @@ SEEDS: dict[str, int] = {
     "no-demotion": 2,
     "no-taking-over-rule": 2,
     "timer-on-key": 186,
-    "late-pass": 1,
+    "late-pass": 4,
 }

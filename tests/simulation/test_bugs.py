@@ -79,13 +79,13 @@ class BugTests(SynchronousTestCase):
     def test_timer_on_key(self) -> None:
         """
         A wait for a predecessor that begins with the loss of its key, and not of its
-        session, is found (G1).
+        session, is found (G3).
         """
         self.assert_found("timer-on-key")
 
     def test_late_pass(self) -> None:
         """
-        A lease that a late pass revives is found (G1, G3).
+        A lease that a late pass revives is found (G1).
         """
         self.assert_found("late-pass")
 
