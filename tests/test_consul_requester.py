@@ -461,6 +461,18 @@ class RequesterTests(SynchronousTestCase):
         self.requester.give_up_lost()
         self.assertEqual(len(self.told), 1)
 
+    def test_lost_together(self) -> None:
+        """
+        Whoever hears that one command is given up may give up others himself.
+        """
+        first, second, _ = self.lost(Lane.COMMAND, Lane.COMMAND, Lane.COMMAND)
+        first.addErrback(lambda failure: second.cancel())
+
+        self.requester.give_up_lost()
+
+        self.failureResultOf(second, CancelledError)
+        self.assertEqual(len(self.cancelled), 2)
+
     def test_blocking_queries_wait(self) -> None:
         """
         What may take its time, or has a short deadline of its own, is not.

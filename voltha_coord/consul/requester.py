@@ -226,8 +226,8 @@ class Requester:
         """
         latest = self._now() - OVERTAKEN_SECONDS
         for asking, sent in tuple(self._commands.items()):
-            if sent <= latest:
-                del self._commands[asking]
+            # Giving one up may end others, or send some.
+            if sent <= latest and self._commands.pop(asking, None) is not None:
                 asking.cancel()
 
     def _look_at_servers(self, request: Request, found: ConsulError | None) -> None:
