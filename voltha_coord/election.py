@@ -365,8 +365,9 @@ class Election:
             self._log.debug("leader-key-change", entry=entry)
         self._entry = entry
         lease = self._session.lease
-        if lease is None or not self._held_by(lease.session_id):
-            self._spent = False
+        holds = lease is not None and self._held_by(lease.session_id)
+        # That we know nothing of it is no sign that we have given it back.
+        self._spent = self._spent and (holds or not self._known)
         term = self.term
         if term is not None and not self._held_by(term.lease.session_id):
             if term.heir and self._held_by(term.heir):
@@ -379,7 +380,7 @@ class Election:
         if entry is not None and entry.session is not None:
             leader = entry.value.decode("utf-8", errors="replace")
             self.lock_delayed = False
-            if lease is None or not self._held_by(lease.session_id):
+            if not holds:
                 self._office.saw(entry.modify_index)
                 # Whoever holds it has to wait for its predecessor, and not we.
                 self._office.waiting_for = ""

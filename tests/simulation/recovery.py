@@ -52,6 +52,8 @@ class Recovery:
         self._patience = max(
             max(one.watch_deadline, one.command_timeout) for one in settings
         )
+        # Who leads clears up at its next look at everything.
+        self._resync = max(one.resync_interval for one in settings)
         self._calm = 0.0
         self._detection = max(one.detection_bound for one in settings)
 
@@ -162,7 +164,8 @@ class Recovery:
         world = self._world
         # Reports and errors are told a little later; and what was lost in the
         # trouble is noticed, and sent again, once it is given up.
-        world.run(max(world.clock.seconds(), self._calm + self._patience) + 3.0)
+        cleared_up = world.clock.seconds() + self._resync
+        world.run(max(cleared_up, self._calm + self._patience) + 3.0)
         index, count = world.consul.kv.index, len(world.history)
         world.run(world.clock.seconds() + QUIET_SECONDS)
         if world.consul.kv.index != index:
