@@ -124,8 +124,9 @@ class Forgotten:
                 "consul-forgot-the-work",
                 items=len(self._owned()),
                 effect="it goes on here; nobody can move it, or take it over",
-                action=f"put {self._keys.freeze}, restore {self._keys.work}, and "
-                "remove the first again",
+                action=f"voltha-coordctl freeze, restore what was under "
+                f"{self._keys.work}, voltha-coordctl unfreeze: what is not "
+                "restored stops as soon as anything is assigned",
             )
         if not self.active:
             # From here on nobody moves anything.
