@@ -62,7 +62,7 @@ def take_look(
     empty = _empty(found)
     if thorough or len(empty) < len(VITAL) - 1:
         while empty:
-            for part in empty:
+            for part in sorted(empty):
                 yield refuse_denied(api, prefixes[part])
             found = yield _read(api, prefixes, consistent)
             # What has become empty only now was not asked about yet.

@@ -106,11 +106,13 @@ class HistoryTests(SynchronousTestCase):
 
     def test_same(self) -> None:
         """
-        One seed gives one history, byte for byte, in two processes that hash
-        texts differently.
+        One seed gives one history, byte for byte, in processes that hash texts
+        differently.
         """
-        for seed in (1, 2, 3):
-            self.assertEqual(self.digest(seed, 1), self.digest(seed, 2), seed)
+        for seed in (1, 2, 5):
+            # Three ways, as two may be alike by chance.
+            digests = {self.digest(seed, seed + way) for way in range(3)}
+            self.assertEqual(len(digests), 1, seed)
 
     def test_other(self) -> None:
         """
