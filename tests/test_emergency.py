@@ -1131,7 +1131,7 @@ class ExtraTests(IsolatedCase):
         """
         a = self.lead("a")
         self.cluster.advance(30)
-        self.assertIsNotNone(a._last_known.snapshot)
+        self.assertIsNotNone(a._parts.last_known.snapshot)
 
         self.cluster.result(a.shutdown(), 15)
 
@@ -1145,4 +1145,4 @@ class ExtraTests(IsolatedCase):
         self.cluster.put_work("x")
         self.cluster.advance(60)
 
-        self.assertIsNone(b._last_known.snapshot)
+        self.assertIsNone(b._parts.last_known.snapshot)

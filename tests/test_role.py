@@ -623,7 +623,7 @@ class MemberTests(ClusterTestCase):
         for can_lead, role in ((True, CANDIDATE), (False, FOLLOWER)):
             self.setUp()
             a = self.lead("a")
-            a._role_core.can_lead = can_lead
+            a._parts.acting.core.can_lead = can_lead
             lease = a.session.lease
             assert lease is not None
             lease.end(LeaseEnd.CHECK)

@@ -1,107 +1,49 @@
 """
 The Coordinator: one process of a cluster, and all it does to be one.
 
-It wires the parts together, starts them, says what happens, and shuts them
-down in order.  What each part does is told in its own module: the session and
-the lease in :mod:`~voltha_coord.session`, the member record in
-:mod:`~voltha_coord.membership`, the election in :mod:`~voltha_coord.election`,
-the end in :mod:`~voltha_coord.shutdown`.
+Here is what an application makes, asks and tells.  What can be seen of a member is
+in :mod:`~voltha_coord.facts`; what parts there are and how they hang together in
+:mod:`~voltha_coord.wiring`; what follows from what a part tells in
+:mod:`~voltha_coord.consequences`; in which order they begin and end in
+:mod:`~voltha_coord.lifetime`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
-from random import Random
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import Any, ClassVar
 
 import structlog
-from attrs import frozen
-from twisted.internet.defer import (
-    Deferred,
-    fail,
-    inlineCallbacks,
-    succeed,
-)
-from twisted.internet.interfaces import IReactorCore, IReactorTime
+from twisted.internet.defer import Deferred, fail, inlineCallbacks
+from twisted.internet.interfaces import IReactorTime
 
-from . import _logging
-from ._loops import Tasks
+from . import _logging, lifetime
 from ._types import Steps
 from ._version import __version__
-from .advice import compare_timing
-from .clock import SteadyReactor, boot_time
+from .consequences import Consequences
 from .consul.address import ConnectionSettings, from_environment
-from .consul.api import ConsulApi
 from .consul.client import Consul
-from .consul.connect import connect
-from .consul.requester import Outcome
-from .consul.retries import RetryTimers
 from .consul.transport import ITransport
-from .election import Election
-from .emergency import Emergency
-from .errors import (
-    ConsulError,
-    DuplicateCoordinatorError,
-    ShutDownError,
-    StaleMembershipEntryException,
-)
-from .events import (
-    Connection,
-    ConnectionChanged,
-    Event,
-    LeaderChanged,
-    Listeners,
-    RoleChanged,
-    WorkStuck,
-)
-from .handover import HandOver
+from .doubles import Place
+from .errors import ConsulError, StaleMembershipEntryException
+from .events import Connection, Event, WorkStuck
+from .facts import Facts, LeaseView
+from .ground import lay_ground
 from .interfaces import ILeader, IRunner, IWorker
 from .keys import CONSTANTS, Keys, check_instance_id, overridden
-from .last_known import LastKnown
 from .leader import Leader
-from .leading import Leading
-from .leaving import Leaving
-from .link import Link
-from .membership import MemberKeeper
-from .passing import Passing
 from .plugins import make_emergency_planner
+from .readiness import shut_down_error
 from .records import Member
-from .retrying import Retrying
-from .rewinding import Rewinding
-from .role import LEADER, RoleCore, RoleMachine
-from .session import SessionKeeper, service_for
-from .settings import EXIT, RETRY_STEPS, TAKEOVER, Settings
-from .shutdown import Kind, Shutdown, Step
+from .session import service_for
+from .settings import EXIT, RETRY_STEPS, Settings
+from .shutdown import Shutdown, Step
 from .status import describe
-from .succession import Succession
-from .tally import Tally
-from .term import Term
-from .view import MembersView
-from .waiters import Waiters
+from .whole import Whole
 from .worker import Worker
 
-#: The Coordinators of this process, by prefix and instance id.
-_in_this_process: dict[tuple[str, str], Coordinator] = {}
 
-
-@frozen
-class LeaseView:
-    """
-    The lease as the application sees it, at the moment it is looked at.
-
-    :ivar token: the fencing token of the term; ``None`` when not leading.
-        Hand it to whatever can refuse writes with a lower one.
-    :ivar remaining: seconds left; 0 when there is no lease.
-    :ivar session_id: the session it rests on; ``None`` without one.
-    """
-
-    token: int | None
-    remaining: float
-    session_id: str | None
-
-
-class Coordinator:
+class Coordinator(Facts):
     """
     One member of a cluster.  An application makes one, and it starts by itself.
 
@@ -169,121 +111,91 @@ class Coordinator:
             from twisted.internet import reactor as the_reactor
 
             reactor = IReactorTime(the_reactor)
-        real = IReactorCore.providedBy(reactor)
-        self.settings = Settings() if settings is None else settings
-        self.instance_id = check_instance_id(instance_id)
+        settings = Settings() if settings is None else settings
+        instance_id = check_instance_id(instance_id)
+        keys = self._make_keys(settings.prefix)
+        self._place: Place[Coordinator] = Place(keys.prefix, instance_id, registry)
+        _logging.connect()
+        ground = lay_ground(
+            reactor,
+            from_environment({}, [consul]) if connection is None else connection,
+            transports,
+            instance_id=instance_id,
+            settings=settings,
+            keys=keys,
+            log=structlog.get_logger("voltha_coord").bind(instance_id=instance_id),
+            now=now,
+            wall_clock=wall_clock,
+            random=random,
+            ended=lambda outcome: consequences.request_ended(outcome),
+        )
         self.internal_host_address = internal_host_address
         self.external_host_address = external_host_address
         self.rest_port = rest_port
         self.weight = weight
         self.can_lead = can_lead
+        self.version = __version__
         self._on_stuck = on_stuck
-        self.keys = self._make_keys()
-        self.LEADER_KEY = self.keys.leader
-        self.MEMBERSHIP_PREFIX = self.keys.members
-        self.ASSIGNMENT_PREFIX = self.keys.assignments
-        self.WORKLOAD_PREFIX = self.keys.work
-        self.membership_record_key = self.keys.member(self.instance_id)
-        self._registry = _in_this_process if registry is None else registry
-        self._registered = (self.keys.prefix, self.instance_id)
-        if self._registered in self._registry:
-            raise DuplicateCoordinatorError(
-                f"this process already runs {self.instance_id!r} under "
-                f"{self.keys.prefix!r}: shut that Coordinator down first"
-            )
-        _logging.connect()
-        self.log = structlog.get_logger("voltha_coord").bind(
-            instance_id=self.instance_id
+        self._started_at = ground.wall_clock()
+        self._shutdown = Shutdown(
+            ground.steady,
+            ground.log,
+            budget=settings.drain_timeout,
+            at_once=lambda: lifetime.lead_no_more(self._parts),
+            steps=self._last_steps,
+            ended=self._shut_down,
+            answering=lambda: self.connection is Connection.CONNECTED,
+            lease_remaining=lambda: self.lease.remaining,
         )
-        if now is None:
-            now = boot_time if real else reactor.seconds
-        self.steady = SteadyReactor(reactor, now, self._clock_stepped)
-        if wall_clock is None:
-            wall_clock = time.time if real else reactor.seconds
-        self.wall_clock = wall_clock
-        self.random = Random().random if random is None else random
-        self._made_at = self.steady.seconds()
-        #: What this member has counted so far.
-        self.tally = Tally()
-        if connection is None:
-            connection = from_environment({}, [consul])
-        self._requester = connect(
-            reactor,
-            connection,
-            transports,
-            connect_timeout=self.settings.connect_timeout,
-            on_outcome=self._request_ended,
-            clock=self.steady,
-            now=self.steady.seconds,
-        )
-        self.api = ConsulApi(
-            self._requester,
-            command_timeout=self.settings.command_timeout,
-            session_timeout=self.settings.renew_timeout,
-            watch_margin=self.settings.watch_margin,
-        )
+        consequences = Consequences(ground, self._as_whole(leader_class))
+        super().__init__(ground, consequences.parts, lambda: self._shutdown.asked)
+        self.LEADER_KEY = keys.leader
+        self.MEMBERSHIP_PREFIX = keys.members
+        self.ASSIGNMENT_PREFIX = keys.assignments
+        self.WORKLOAD_PREFIX = keys.work
+        self.membership_record_key = keys.member(instance_id)
         #: python-consul2's endpoints over our transport.
         self.consul = Consul(
-            self._requester,
-            command_timeout=self.settings.command_timeout,
-            watch_margin=self.settings.watch_margin,
+            ground.requester,
+            command_timeout=settings.command_timeout,
+            watch_margin=settings.watch_margin,
         )
-        self.version = __version__
-        self._leader_class = leader_class
-        self._worker_started = False
-        self._last_leader: str | None = None
-        self._started_at = self.wall_clock()
-        self._tasks = Tasks(self.log)
-        #: Waits out back-offs, which end early once Consul answers again.
-        self.retry_timers = RetryTimers(self.steady, self.random)
-        self._retrying = Retrying(self.retry_timers, self.random, self.log)
-        self._listeners = Listeners(self.log)
-        self.link = Link(
-            self.steady.seconds,
-            self._leased,
-            self._listeners.tell,
-            self.log,
-            answers_again=self._consul_answers_again,
-        )
-        self._leader_waiters: Waiters[str] = Waiters()
-        self._ready_waiters: Waiters[None] = Waiters()
-        self._rest_waiters: Waiters[None] = Waiters()
-        self._wire()
-        self.worker: IWorker = self._make_worker(worker_class, runner)
-        self._registry[self._registered] = self
-        self._listeners.add(self._heard)
-        if self.settings.stuck_work == EXIT and on_stuck is None:
+        runners = () if runner is None else (runner,)
+        self.worker: IWorker = worker_class(instance_id, self, *runners)
+        self._place.take(self)
+        self._parts.listeners.add(consequences.heard)
+        if settings.stuck_work == EXIT and on_stuck is None:
             self.log.warning(
                 "stuck-work-only-reported",
                 effect="this process does not end by itself when work does not stop",
                 action="give the Coordinator on_stuck",
             )
-        self.log.info("initializing-coordinator", prefix=self.keys.prefix)
-        self._starting = reactor.callLater(0, self._start)
-        self.log.info("initialized-coordinator", consul=self._requester.address)
+        self.log.info("initializing-coordinator", prefix=keys.prefix)
+        self._starting = reactor.callLater(0, lifetime.start, ground, self._parts)
+        self.log.info("initialized-coordinator", consul=self.consul_address)
 
-    def _make_keys(self) -> Keys:
+    def _make_keys(self, prefix: str) -> Keys:
         """
         Take the keys from the settings, but for constants a subclass defines.
         """
         mine = type(self).__mro__[: type(self).__mro__.index(Coordinator)]
         defined = {name for cls in mine for name in vars(cls)}
         return overridden(
-            self.settings.prefix,
+            prefix,
             {name: getattr(self, name) for name in CONSTANTS if name in defined},
         )
 
-    def _wire(self) -> None:
+    def _as_whole(self, leader_class: Callable[[Coordinator], ILeader]) -> Whole:
         """
-        Make the parts, each with what it needs and nothing else.
+        Give what our parts ask of us.
         """
-        shared: dict[str, Any] = {"random": self.random, "log": self.log}
-        waiting: dict[str, Any] = {"retries": self.retry_timers, **shared}
-        self._rewinding = Rewinding(self.steady.seconds, self._look_again, self.log)
-        self.session = SessionKeeper(
-            self.steady,
-            self.api,
-            self.settings,
+        return Whole(
+            worker=lambda: self.worker,
+            can_lead=lambda: self.can_lead,
+            is_leader=lambda: self.is_leader,
+            is_ready=lambda: self.is_ready,
+            leaving=lambda: self.shutting_down,
+            record=self._member,
             service=lambda unique: service_for(
                 self.instance_id,
                 unique,
@@ -291,295 +203,25 @@ class Coordinator:
                 self.external_host_address,
                 self.rest_port,
             ),
-            session_name=f"voltha-coord {self.instance_id}",
-            held_keys=(self.keys.leader, self.membership_record_key),
-            changed=self._lease_changed,
-            **waiting,
+            make_leader=lambda: leader_class(self),
+            make_emergency_planner=lambda: make_emergency_planner(leader_class),
         )
-        self.succession = Succession(
-            self.steady.seconds, self.api, self.settings.session_ttl
-        )
-        self._membership = MemberKeeper(
-            self.steady,
-            self.api,
-            self.settings,
-            self.session,
-            key=self.membership_record_key,
-            value=self._member_record,
-            changed=self._membership_changed,
-            rewound=self._rewinding.noticed,
-            tally=self.tally.watch("member"),
-            **waiting,
-        )
-        self._election = Election(
-            self.steady,
-            self.api,
-            self.keys,
-            self.settings,
-            self.session,
-            self.succession,
-            instance_id=self.instance_id,
-            standing=self._may_lead,
-            settled=lambda: not self._role_core.halting,
-            elected=lambda term: self._role.elected(term),
-            deposed=self._deposed,
-            leader_changed=self._leader_known,
-            rewound=self._rewinding.noticed,
-            tally=self.tally.watch("leader"),
-            **waiting,
-        )
-        self._leaving = Leaving(
-            self.steady,
-            self.api,
-            self.keys,
-            self.session,
-            self._membership,
-            instance_id=self.instance_id,
-            record=self._member_record,
-            worker=lambda: self.worker,
-            log=self.log,
-        )
-        self._shutdown = Shutdown(
-            self.steady,
-            self.log,
-            budget=self.settings.drain_timeout,
-            at_once=self._lead_no_more,
-            steps=self._last_steps,
-            ended=self._shut_down,
-            answering=lambda: self.connection is Connection.CONNECTED,
-            lease_remaining=lambda: self.lease.remaining,
-        )
-        self.hand_over = HandOver(
-            self.steady,
-            self.api,
-            self.keys,
-            Passing(
-                self.steady,
-                self.api,
-                self.keys,
-                self._election,
-                instance_id=self.instance_id,
-                **shared,
-            ),
-            self.log,
-        )
-        self.view = MembersView(
-            self.steady,
-            self.api,
-            self.keys,
-            self.settings,
-            tell=self._listeners.tell,
-            random=self.random,
-            tally=self.tally.watch("members-view"),
-            retries=self.retry_timers,
-        )
-        self._leading = Leading(
-            self.steady,
-            lambda: self._leader_class(self),
-            lambda reason: self._election.give_up(reason),
-            self.log,
-        )
-        self._role_core = RoleCore(
-            make_leader=self._leading.begin,
-            entered=self._role_entered,
-            settled=self._leader_at_rest,
+
+    def _member(self) -> Member:
+        return Member(
+            id=self.instance_id,
+            host_address=self.external_host_address,
+            rest_port=self.rest_port or None,
+            weight=self.weight,
             can_lead=self.can_lead,
-            log=self.log,
-        )
-        self._role_name = self._role_core.name
-        self._role = RoleMachine(self._role_core)
-        self._last_known = LastKnown(
-            self.steady,
-            self.api,
-            self.keys,
-            self.settings,
-            instance_id=self.instance_id,
-            lease=lambda: self.session.lease,
-            **shared,
-        )
-        self.emergency = Emergency(
-            self.steady,
-            self.settings,
-            lease=lambda: self.session.lease,
-            connected=lambda: self.connection is Connection.CONNECTED,
-            here=lambda: self.worker.my_workload,
-            plan=lambda: self._last_known.takeover(
-                self._member(),
-                make_emergency_planner(self._leader_class),
-                self.worker.my_workload,
-            ),
-            changed=self._emergency_changed,
-            log=self.log,
+            leaving=self.shutting_down,
+            check=self.session.check_id or None,
+            node=self.session.node or None,
+            version=__version__,
+            started_at=self._started_at,
         )
 
-    def _make_worker(
-        self, worker_class: Callable[..., IWorker], runner: IRunner | None
-    ) -> IWorker:
-        if runner is None:
-            return worker_class(self.instance_id, self)
-        return worker_class(self.instance_id, self, runner)
-
-    # What an application asks.
-
-    @property
-    def uptime(self) -> float:
-        """
-        Seconds since this Coordinator was made.
-        """
-        return self.steady.seconds() - self._made_at
-
-    @property
-    def session_id(self) -> str | None:
-        """
-        The id of the Consul session, ``None`` while there is none.
-        """
-        return self.session.session_id
-
-    @property
-    def term(self) -> Term | None:
-        """
-        The term this member leads, ``None`` when it does not.
-        """
-        return self._election.term
-
-    @property
-    def election(self) -> Election:
-        """
-        The election, for what it has counted.
-        """
-        return self._election
-
-    @property
-    def is_leader(self) -> bool:
-        """
-        Whether this member leads at this very instant.
-
-        False from the deadline of the lease on, whatever Consul would say, and
-        for ever within that term.
-        """
-        term = self._election.term
-        return term is not None and term.active
-
-    @property
-    def i_am_leader(self) -> bool:
-        """
-        The same as :attr:`is_leader`, by the original's name.
-        """
-        return self.is_leader
-
-    @property
-    def leader(self) -> ILeader | None:
-        """
-        What leads while this member does, ``None`` while it does not.
-        """
-        return self._leading.leader
-
-    @property
-    def leader_id(self) -> str | None:
-        """
-        The instance id of who holds the leader key, ``None`` for nobody.
-        """
-        return self._election.leader_id
-
-    @property
-    def lease(self) -> LeaseView:
-        """
-        The lease as it is now, and the fencing token if there is one.
-        """
-        lease, term = self.session.lease, self._election.term
-        return LeaseView(
-            term.token if term is not None and term.active else None,
-            lease.remaining if lease is not None else 0.0,
-            self.session_id,
-        )
-
-    @property
-    def role(self) -> str:
-        """
-        What this member is: candidate, follower, leader, emergency, draining or
-        stopped.  A member that may not lead is never a candidate.
-        """
-        if self._role_core.name == LEADER and not self.is_leader:
-            # The lease has just run out; nothing has had time to react yet.
-            return self._role_core.unled
-        return self._role_core.name
-
-    @property
-    def connection(self) -> Connection:
-        """
-        How it stands with Consul.
-        """
-        return self.link.connection
-
-    @property
-    def retries(self) -> int:
-        """
-        How many requests in a row went unanswered.
-        """
-        return self.link.unanswered
-
-    @property
-    def consul_address(self) -> str:
-        """
-        The agent that requests go to at the moment.
-        """
-        return self._requester.address
-
-    @property
-    def member_key_held_by(self) -> str | None:
-        """
-        The session that holds our member key in our place, ``None`` if none.
-        """
-        return self._membership.hindered_by
-
-    @property
-    def waiting_for_lease_of(self) -> str:
-        """
-        The session whose lease must be over before our term may begin.
-        """
-        return self._election.waiting_for
-
-    @property
-    def lock_delayed(self) -> bool:
-        """
-        Whether a lock-delay keeps us from the leader key.
-        """
-        return self._election.lock_delayed
-
-    @property
-    def is_member(self) -> bool:
-        """
-        Whether our session holds our member key.
-        """
-        return self._membership.joined
-
-    @property
-    def is_ready(self) -> bool:
-        """
-        Whether this is a member, a leader is known, and it is not on its way
-        out.
-        """
-        if self.shutting_down or not self.is_member:
-            return False
-        return self.leader_id is not None and self._leased()
-
-    @property
-    def work_deadline(self) -> float | None:
-        """
-        When work must have stopped unless more is acknowledged, on the lease
-        clock; ``None`` before the first lease.  May be asked in any thread.
-        """
-        lease = self.session.lease
-        return None if lease is None else lease.deadline
-
-    @property
-    def unstopped_work(self) -> Collection[str]:
-        """
-        The ids of the items that may be running here.  May be asked in any
-        thread, but then raises ``RuntimeError`` when they change meanwhile.
-        """
-        unstopped: Collection[str] | None = getattr(self.worker, "unstopped", None)
-        return self.worker.my_workload if unstopped is None else unstopped
+    # What an application asks, and tells.
 
     def wait_for_a_leader(self) -> Deferred[str]:
         """
@@ -588,7 +230,7 @@ class Coordinator:
         :return: a Deferred that fires with its instance id, at once if there
             is one; it fails with :class:`ShutDownError` at shutdown.
         """
-        return self._wait(self._leader_waiters)
+        return self._parts.readiness.wait_for_a_leader()
 
     def when_ready(self) -> Deferred[None]:
         """
@@ -597,14 +239,7 @@ class Coordinator:
         :return: a Deferred that fires with ``None``; it fails with
             :class:`ShutDownError` at shutdown.
         """
-        return self._wait(self._ready_waiters)
-
-    def _wait(self, waiters: Waiters[Any]) -> Deferred[Any]:
-        if self.shutting_down:
-            return fail(ShutDownError("the Coordinator is shutting down"))
-        waiting = waiters.wait()
-        self._tell_waiters()
-        return waiting
+        return self._parts.readiness.when_ready()
 
     @inlineCallbacks
     def get_members(self) -> Steps[tuple[Member, ...]]:
@@ -627,7 +262,7 @@ class Coordinator:
         """
         if not self.shutting_down:
             self.view.follow()
-        return self._listeners.add(callback)
+        return self._parts.listeners.add(callback)
 
     def give_up_leadership(self, reason: str) -> None:
         """
@@ -654,7 +289,7 @@ class Coordinator:
             Cancelling it calls the hand-over off, unless it has been sent.
         """
         if self.shutting_down:
-            return fail(ShutDownError("the Coordinator is shutting down"))
+            return fail(shut_down_error())
         return self.hand_over.transfer(to)
 
     def set_weight(self, weight: float) -> None:
@@ -662,13 +297,13 @@ class Coordinator:
         Take another share of the work from now on.
         """
         self.weight = weight
-        self._membership.wake()
+        self._parts.membership.wake()
 
     def reload_token(self) -> bool:
         """
         Read the token file again; tell whether it holds another token.
         """
-        return self._requester.token.refresh()
+        return self._ground.requester.token.refresh()
 
     # Consul, with retries (the original's three).
 
@@ -680,177 +315,19 @@ class Coordinator:
             with :class:`ConsulError` where a retry cannot help, and with
             :class:`ShutDownError` at shutdown.
         """
-        return self._retrying.call(self.consul.kv.get, *args, **kw)
+        return self._parts.retrying.call(self.consul.kv.get, *args, **kw)
 
     def kv_put(self, *args: Any, **kw: Any) -> Deferred[Any]:
         """
         ``consul.kv.put``; otherwise as :meth:`kv_get`.
         """
-        return self._retrying.call(self.consul.kv.put, *args, **kw)
+        return self._parts.retrying.call(self.consul.kv.put, *args, **kw)
 
     def kv_delete(self, *args: Any, **kw: Any) -> Deferred[Any]:
         """
         ``consul.kv.delete``; otherwise as :meth:`kv_get`.
         """
-        return self._retrying.call(self.consul.kv.delete, *args, **kw)
-
-    # Starting.
-
-    def _start(self) -> None:
-        self.steady.watch()
-        self.session.start()
-        self._membership.start()
-        self._election.start()
-        if self.settings.isolation == TAKEOVER:
-            self._last_known.start()
-
-    def _member_record(self) -> bytes:
-        return self._member().encode()
-
-    def _member(self) -> Member:
-        return Member(
-            id=self.instance_id,
-            host_address=self.external_host_address,
-            rest_port=self.rest_port or None,
-            weight=self.weight,
-            can_lead=self.can_lead,
-            leaving=self.shutting_down,
-            check=self.session.check_id or None,
-            node=self.session.node or None,
-            version=__version__,
-            started_at=self._started_at,
-        )
-
-    # What the parts tell.
-
-    def _clock_stepped(self, seconds: float) -> None:
-        self.log.warning(
-            "wall-clock-stepped",
-            seconds=round(seconds, 3),
-            effect="none: timers run on the lease clock and were set anew",
-        )
-
-    def _request_ended(self, outcome: Outcome) -> None:
-        """
-        Whatever came of a request: this process is awake, and knows more.
-        """
-        self.steady.resync()
-        self.tally.requests.ended(outcome)
-        self.link.ended(outcome)
-
-    def _consul_answers_again(self) -> None:
-        self._requester.give_up_lost()
-        self.retry_timers.hasten()
-
-    def _look_again(self) -> None:
-        """
-        Read everything anew: Consul may be in an older state than it was.
-        """
-        self._membership.look_again()
-        self._election.look_again()
-        look_again = getattr(self.worker, "look_again", None)
-        if self._worker_started and look_again is not None:
-            look_again()
-
-    def _leased(self) -> bool:
-        lease = self.session.lease
-        return lease is not None and lease.active
-
-    def _lease_changed(self) -> None:
-        """
-        The lease began, is about to end, or ended.
-        """
-        self._election.wake()
-        self._membership.wake()
-        self.emergency.lease_changed()
-        self._tell_worker()
-        self.link.lease_changed()
-        self._tell_waiters()
-
-    def _tell_worker(self) -> None:
-        lease_changed = getattr(self.worker, "lease_changed", None)
-        if self._worker_started and lease_changed is not None:
-            lease_changed()
-
-    def _membership_changed(self) -> None:
-        if not self._worker_started and self.is_member and not self.shutting_down:
-            self._worker_started = True
-            self._tasks.spawn("worker-start", self.worker.start)
-            self._tasks.spawn(
-                "compare-timing",
-                compare_timing,
-                self.api,
-                self.settings,
-                self.session.session_ttl,
-                self.log,
-            )
-        self._tell_worker()
-        self._election.wake()
-        self._tell_waiters()
-
-    def _may_lead(self) -> bool:
-        return self.can_lead and self.is_member and not self.shutting_down
-
-    def _leader_known(self, leader_id: str | None) -> None:
-        """
-        Somebody else holds the leader key, or nobody.
-        """
-        self._tell_role()
-        previous, self._last_leader = self._last_leader, leader_id
-        self.log.info("leader-changed", leader_id=leader_id, previous=previous)
-        self._listeners.tell(LeaderChanged(leader_id, previous))
-        self._tell_waiters()
-
-    def _tell_role(self) -> None:
-        if self.leader_id is None or self.leader_id == self.instance_id:
-            self._role.leaderless()
-        else:
-            self._role.leader_known()
-
-    def _tell_waiters(self) -> None:
-        if self.leader_id is not None:
-            self._leader_waiters.fire(self.leader_id)
-        if self.is_ready:
-            self._ready_waiters.fire(None)
-
-    def _role_entered(self, name: str) -> None:
-        previous, self._role_name = self._role_name, name
-        self._listeners.tell(RoleChanged(name, previous))
-
-    def _deposed(self, reason: str) -> None:
-        if self.shutting_down:
-            self._role.drain()
-        else:
-            self._role.deposed()
-        self.hand_over.deposed(reason)
-
-    def _leader_at_rest(self) -> None:
-        # What was seen of the leader key meanwhile came too early for the role.
-        self._tell_role()
-        self._election.wake()
-        self._rest_waiters.fire(None)
-
-    def _when_at_rest(self) -> Deferred[None]:
-        if not self._role_core.halting:
-            return succeed(None)
-        return self._rest_waiters.wait()
-
-    def _heard(self, event: Event) -> None:
-        if isinstance(event, ConnectionChanged):
-            self.emergency.connection_changed()
-
-    def _emergency_changed(self) -> None:
-        """
-        An emergency came, or what goes on in it changed, or it is over.
-        """
-        if self.emergency.active:
-            self._role.alarm()
-        elif not self.shutting_down:
-            self._role.all_clear()
-            self._tell_role()
-        emergency_changed = getattr(self.worker, "emergency_changed", None)
-        if self._worker_started and emergency_changed is not None:
-            emergency_changed()
+        return self._parts.retrying.call(self.consul.kv.delete, *args, **kw)
 
     def work_stuck(self, items: tuple[str, ...]) -> None:
         """
@@ -859,7 +336,7 @@ class Coordinator:
 
         :param items: its ids.
         """
-        self._listeners.tell(WorkStuck(items))
+        self._parts.listeners.tell(WorkStuck(items))
         if self.settings.stuck_work != EXIT or self._on_stuck is None:
             return
         try:
@@ -893,13 +370,6 @@ class Coordinator:
 
     # Shutting down.
 
-    @property
-    def shutting_down(self) -> bool:
-        """
-        Whether this member is on its way out, or gone.
-        """
-        return self._shutdown.asked
-
     def shutdown(self) -> Deferred[None]:
         """
         Give everything back and end; see Note [Shutting down].
@@ -910,55 +380,25 @@ class Coordinator:
         """
         return self._shutdown.ask()
 
-    def _lead_no_more(self) -> None:
-        self._election.retire()
-        self.emergency.stop()
-        self._role.drain()
-
     def _last_steps(self) -> Iterable[Step]:
         """
         Give the steps of shutting down; see Note [Shutting down].
         """
-        ours, consul, work = Kind.LOCAL, Kind.CONSUL, Kind.WORK
-        election, leaving, worker = self._election, self._leaving, self.worker
-        return (
-            Step(ours, "stop-starting", self._stop_starting),
-            Step(ours, "halt-leader", self._when_at_rest),
-            Step(ours, "stop-hand-over", self.hand_over.stop),
-            Step(ours, "stop-election", election.stop),
-            Step(ours, "stop-leading", self._leading.stop),
-            Step(ours, "stop-tasks", self._tasks.stop),
-            Step(ours, "stop-retries", self._retrying.stop),
-            Step(ours, "stop-view", self.view.stop),
-            Step(ours, "stop-last-known", self._last_known.stop),
-            Step(consul, "release-leadership", election.resign, lambda: election.owes),
-            Step(consul, "say-leaving", leaving.say, lambda: self._has_work),
-            Step(work, "drain", self._drain, lambda: leaving.can_drain),
-            Step(work, "stop-work", worker.halt, lambda: self._worker_started),
-            Step(ours, "stop-membership", self._membership.stop),
-            Step(consul, "leave", leaving.leave, lambda: self.session_id),
-            Step(ours, "stop-session", self.session.stop),
-            Step(consul, "destroy-session", self.session.destroy),
-            Step(ours, "close-connections", self._requester.close),
+        return lifetime.last_steps(
+            self._ground,
+            self._parts,
+            stop_starting=self._stop_starting,
+            drain_seconds=lambda: self._shutdown.drain_seconds,
         )
-
-    @property
-    def _has_work(self) -> bool:
-        return self._worker_started and self.is_member and bool(self.worker.my_workload)
 
     def _stop_starting(self) -> None:
         if self._starting.active():
             self._starting.cancel()
-        for waiters in (self._leader_waiters, self._ready_waiters):
-            waiters.fail(lambda: ShutDownError("the Coordinator is shutting down"))
-
-    def _drain(self) -> Deferred[None]:
-        return self._leaving.drain(self._shutdown.drain_seconds)
+        self._parts.readiness.stop()
 
     def _shut_down(self) -> None:
-        self._registry.pop(self._registered, None)
-        self.steady.unwatch()
-        self._role.stop()
+        self._place.give_back()
+        lifetime.end(self._ground, self._parts)
 
 
 __all__ = ["Coordinator", "LeaseView", "StaleMembershipEntryException"]
