@@ -18,8 +18,8 @@ import voltha_coord
 from voltha_coord.consul.transport import Lane
 from voltha_coord.election import REASONS
 from voltha_coord.item import STATES
+from voltha_coord.keeping import RENEWAL_REFUSED
 from voltha_coord.liveness import CheckEnd
-from voltha_coord.session import RENEWAL_REFUSED
 from voltha_coord.tally import OTHER, OUTCOMES, PassTally
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,7 +18,7 @@ from voltha_coord.errors import ConsulUnavailable, RequestTimedOut
 from voltha_coord.lease import LeaseEnd
 from voltha_coord.leftovers import REMEMBERED
 from voltha_coord.liveness import CheckEnd
-from voltha_coord.session import OWN_SESSIONS
+from voltha_coord.own_sessions import OWN_SESSIONS
 from voltha_coord.settings import Settings, guard_seconds
 
 CREATE = "session/create"

@@ -13,6 +13,7 @@ from tests.support.working import ClusterCase, operations
 from voltha_coord.consul.model import SessionSpec
 from voltha_coord.consul.transport import Request
 from voltha_coord.coordinator import Coordinator
+from voltha_coord.lease import Lease
 from voltha_coord.ownership import error_mark
 from voltha_coord.records import OwnerRecord
 from voltha_coord.settings import MOST_SOAKS, Settings
@@ -935,7 +936,11 @@ class LeaseTests(WorkerCase):
         assert old is not None
         self.requests["a"].clear()
 
-        session._begin_lease(self.cluster.clock.seconds())
+        now = self.cluster.clock.seconds
+        again = Lease(
+            now, old.session_id, session_ttl=session.session_ttl, renewed=now()
+        )
+        session.leasing.begin(again)
         self.advance(2)
 
         self.assertIsNot(session.lease, old)
