@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from voltha_coord.consul.model import Op, SessionSpec
 from voltha_coord.consul.transport import Request, Response
 from voltha_coord.coordinator import Coordinator
-from voltha_coord.election import LEADERLESS_SECONDS
+from voltha_coord.election_loop import LEADERLESS_SECONDS
 from voltha_coord.errors import LeaseOverError, ShutDownError
 from voltha_coord.events import Event, RoleChanged
 from voltha_coord.records import TermRecord

@@ -16,11 +16,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 import voltha_coord
 from voltha_coord.consul.transport import Lane
-from voltha_coord.election import REASONS
 from voltha_coord.item import STATES
 from voltha_coord.keeping import RENEWAL_REFUSED
 from voltha_coord.liveness import CheckEnd
 from voltha_coord.tally import OTHER, OUTCOMES, PassTally
+from voltha_coord.terms import REASONS
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(voltha_coord.__file__).parent

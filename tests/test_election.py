@@ -13,7 +13,7 @@ from zope.interface import implementer
 
 from voltha_coord.consul.model import SessionSpec
 from voltha_coord.coordinator import Coordinator
-from voltha_coord.election import LEADERLESS_SECONDS
+from voltha_coord.election_loop import LEADERLESS_SECONDS
 from voltha_coord.interfaces import ILeader
 from voltha_coord.leading import HALT_SECONDS
 from voltha_coord.records import TermRecord
@@ -156,7 +156,7 @@ class KeyTests(ElectionTestCase):
         self.cluster.advance(10)
 
         self.assertTrue(slow.met)
-        self.assertEqual((a.lease.token, a._election.terms_begun), (token, 1))
+        self.assertEqual((a.lease.token, a._election.terms.begun), (token, 1))
         self.assertGreater(self.record().seq, 0)
 
     def test_release_reply_lost(self) -> None:
@@ -259,7 +259,7 @@ class KeyTests(ElectionTestCase):
         mended = self.cluster.entry(self.cluster.keys.leader)
         assert mended is not None
 
-        a._election._end_term("test")
+        a.election.terms.end("test")
         a._election.wake()
         self.cluster.until(lambda: a.is_leader)
 
@@ -633,8 +633,8 @@ class LossTests(ElectionTestCase):
         self.cluster.until(lambda: a.is_leader)
 
         election = a._election
-        ended = {reason: n for reason, n in election.terms_ended.counts.items() if n}
-        self.assertEqual(election.terms_begun, 3)
+        ended = {reason: n for reason, n in election.terms.ended.counts.items() if n}
+        self.assertEqual(election.terms.begun, 3)
         self.assertEqual(ended, {"leader-key-lost": 1, "of-my-own": 1})
 
     def test_time_without_a_leader(self) -> None:
@@ -644,21 +644,21 @@ class LossTests(ElectionTestCase):
         """
         a = self.cluster.add("a", can_lead=False)
         self.cluster.advance(7)
-        self.assertEqual(round(a._election.leaderless_for), 7)
+        self.assertEqual(round(a.election.key.leaderless_for), 7)
 
         b = self.lead("b")
-        before = a._election.leaderless_seconds
+        before = a.election.key.leaderless_seconds
         self.assertGreater(before, 7)
         self.cluster.advance(5)
-        self.assertEqual(a._election.leaderless_for, 0)
-        self.assertEqual(a._election.leaderless_seconds, before)
+        self.assertEqual(a.election.key.leaderless_for, 0)
+        self.assertEqual(a.election.key.leaderless_seconds, before)
 
         self.cluster.crash(b)
         self.cluster.advance(10)
-        self.assertTrue(6.5 < a._election.leaderless_for < 8)
+        self.assertTrue(6.5 < a.election.key.leaderless_for < 8)
         self.assertAlmostEqual(
-            a._election.leaderless_seconds,
-            before + a._election.leaderless_for,
+            a.election.key.leaderless_seconds,
+            before + a.election.key.leaderless_for,
             places=6,
         )
 

@@ -39,12 +39,12 @@ from ._loops import Tasks
 from ._types import Steps
 from .consul.api import ConsulApi
 from .consul.model import Entry
-from .election import HANDED_OVER
 from .errors import ConsulError, CoordinationError, NotLeading, ShutDownError
 from .heir import see_to_heir
 from .keys import Keys
 from .passing import Asked, Passing
 from .term import Term
+from .terms import HANDED_OVER
 
 
 class HandOver:

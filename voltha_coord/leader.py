@@ -144,7 +144,7 @@ class Leader:
         self._work: frozenset[str] = frozenset()
         self._looking: Deferred[Look] | None = None
         self._pace = Pace(self._reactor.seconds, self._settings.resync_interval)
-        self._vacancy = coordinator.election.vacancy
+        self._vacancy = coordinator.election.key.vacancy
         self._calm_until = term.lease.began + self._settings.soak
         self._waiting: tuple[OwnerRecord, ...] = ()
         self._remarks = Remarks(self._keys.freeze, self._log)

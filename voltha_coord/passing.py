@@ -172,7 +172,7 @@ class Passing:
         """
         prospect: Prospect = yield take_prospect(self._api, self._keys, consistent=True)
         if not term.over:
-            self._election.note(prospect.key)
+            self._election.key.note(prospect.key)
         if term.over:
             raise self._not_leading()
         if self._instance_id not in prospect.state.members:

@@ -138,11 +138,12 @@ def _no_demotion() -> tuple[Change, ...]:
 
     def awake(self: Any) -> None:
         lease = self._session.lease
-        if self.term is not None and lease is not None and lease.active:
-            self.term.lease = lease
-        term, self.term = self.term, None
+        terms = self.terms
+        if terms.term is not None and lease is not None and lease.active:
+            terms.term.lease = lease
+        term, terms.term = terms.term, None
         wake(self)
-        self.term = self.term or term
+        terms.term = terms.term or term
 
     return ((Election, "wake", awake),)
 

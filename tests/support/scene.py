@@ -131,7 +131,7 @@ class Scene:
         How many terms there have been.
         """
         members = self.cluster.members.values()
-        return sum(member.election.terms_begun for member in members)
+        return sum(member.election.terms.begun for member in members)
 
     # Time, and what must hold at every moment of it.
 

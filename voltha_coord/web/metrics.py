@@ -75,23 +75,23 @@ METRICS: tuple[Metric, ...] = (
     counter(
         "terms_begun",
         "terms this member has led",
-        lambda member: member.election.terms_begun,
+        lambda member: member.election.terms.begun,
     ),
     counter(
         "terms_ended",
         "terms of this member that are over, by what ended them",
-        lambda member: member.election.terms_ended.counts,
+        lambda member: member.election.terms.ended.counts,
         "reason",
     ),
     gauge(
         "leaderless_for_seconds",
         "since this member has known of no leader; 0 while it knows of one",
-        lambda member: member.election.leaderless_for,
+        lambda member: member.election.key.leaderless_for,
     ),
     counter(
         "leaderless_seconds",
         "time in which this member knew of no leader, all together",
-        lambda member: member.election.leaderless_seconds,
+        lambda member: member.election.key.leaderless_seconds,
     ),
     gauge(
         "longest_takeover_seconds",
