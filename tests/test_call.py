@@ -18,7 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from voltha_coord._types import Steps
 from voltha_coord.call import Call, told
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 
 
 class CallTests(SynchronousTestCase):
