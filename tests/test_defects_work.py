@@ -179,12 +179,12 @@ class OriginalDefectTests(DefectCase):
         Let the leader see no member from now on; give it.
         """
         leader = cast(Leader, self.the_leader().leader)
-        real = leader._state_of
+        real = leader._passes.state_of
 
         def state_of(look: Any) -> Any:
             return evolve(real(look), members={})
 
-        self.patch(leader, "_state_of", state_of)
+        self.patch(leader._passes, "state_of", state_of)
         return leader
 
     def test_b8_planners(self) -> None:

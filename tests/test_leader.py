@@ -14,7 +14,8 @@ from voltha_coord.consul.transport import Request
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.errors import LeaseOverError
 from voltha_coord.interfaces import IPlanner
-from voltha_coord.leader import Leader, PassReport
+from voltha_coord.leader import Leader
+from voltha_coord.pass_report import PassReport
 from voltha_coord.planning.balanced import BalancedPlanner
 from voltha_coord.planning.fingerprint import fingerprint
 from voltha_coord.planning.operations import Plan

@@ -13,7 +13,7 @@ from .settings import MOST_SOAKS
 class Pace:
     """
     Says when a pass is due; see Note [When a pass is made] of
-    :mod:`~voltha_coord.leader`.
+    :mod:`~voltha_coord.pass_loop`.
 
     :param now: the time, in seconds.
     :param resync_interval: seconds between two consistent snapshots.

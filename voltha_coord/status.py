@@ -10,7 +10,7 @@ from .office import UNREADABLE
 
 if TYPE_CHECKING:
     from .coordinator import Coordinator
-    from .leader import PassReport
+    from .pass_report import PassReport
 
 #: So many problems are named at most.
 MOST_PROBLEMS = 50

@@ -21,7 +21,7 @@ from ..tally import Durations
 
 if TYPE_CHECKING:
     from ..coordinator import Coordinator
-    from ..leader import PassReport
+    from ..pass_report import PassReport
 
 #: What every metric's name begins with.
 PREFIX = "voltha_coord_"

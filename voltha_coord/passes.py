@@ -1,0 +1,234 @@
+"""
+A pass of the leader: one snapshot, one plan, and what is written behind the
+term's fence.
+
+When passes are made is told in :mod:`~voltha_coord.pass_loop`.
+
+# Note [After an outage]
+
+A leader whose own lease is young has made its session anew, or has just come:
+so have others, or they are about to.  As long as that lease is younger than
+``soak``, no pass is made while members are missing that have work: they come
+back, and go on with it.  A leader that has been there all the while does not
+wait for anybody.
+
+# Note [Work of members that are gone]
+
+An item of a vanished member may still run there, for the rest of that member's
+lease.  Its owner record says under which session.  Until that lease must be
+over (see :mod:`~voltha_coord.succession`) the item stays where it is; then one
+transaction moves it and clears the owner record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import inlineCallbacks
+
+from ._types import Steps
+from .apply import Application, prepare
+from .consul.api import ConsulApi
+from .consul.transaction import TransactionOutcome
+from .interfaces import IPlanner
+from .keys import Keys, is_work_id, shown
+from .ownership import lease_over
+from .pace import Pace
+from .pass_report import PassReport
+from .planning.state import ClusterState
+from .records import OwnerRecord
+from .remarks import Remarks
+from .reminding import Reminders
+from .settings import Settings
+from .snapshot import Look, take_look
+from .succession import Succession
+from .tally import PassTally
+from .term import Term
+
+
+class Passes:
+    """
+    Makes the passes of one term; see the head of the module.
+
+    :ivar last: what the last pass came to.
+
+    :param now: the lease clock, in seconds.
+    :param term: behind whose fence is written.
+    :param planner: decides where work goes.
+    :param succession: judges whose lease is over.
+    :param pace: told of each look, and of the pass that is to follow.
+    :param tally: counts what they come to.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        api: ConsulApi,
+        keys: Keys,
+        settings: Settings,
+        term: Term,
+        *,
+        planner: IPlanner,
+        succession: Succession,
+        pace: Pace,
+        tally: PassTally,
+        log: Any,
+    ) -> None:
+        self._now = now
+        self._api = api
+        self._keys = keys
+        self._term = term
+        self._planner = planner
+        self._succession = succession
+        self._pace = pace
+        self._tally = tally
+        self._log = log
+        self._remarks = Remarks(keys.freeze, log)
+        self._reminders = Reminders(keys, settings.resync_interval)
+        self._calm_until = term.lease.began + settings.soak
+        self._waiting: tuple[OwnerRecord, ...] = ()
+        self._ended_at = now()
+        self.last = PassReport()
+
+    @property
+    def age(self) -> float:
+        """
+        Seconds since the last pass ended; before the first, since the term
+        began.
+        """
+        return self._now() - self._ended_at
+
+    @property
+    def waits(self) -> bool:
+        """
+        Whether there is work that cannot be moved before a lease is over; see
+        Note [Work of members that are gone].
+        """
+        return bool(self._waiting)
+
+    @inlineCallbacks
+    def any_over(self) -> Steps[bool]:
+        """
+        See whether a lease that is waited for is over; then none is waited for
+        until the next pass.
+
+        :return: a Deferred that fires with that, or fails with
+            :class:`ConsulError`.
+        """
+        for owner in self._waiting:
+            over: bool = yield lease_over(self._succession, owner)
+            if over:
+                self._waiting = ()
+                return True
+        return False
+
+    @inlineCallbacks
+    def look(self, *, consistent: bool, thorough: bool = False) -> Steps[Look]:
+        """
+        Read one snapshot.
+
+        :param thorough: see :func:`~.snapshot.take_look`.
+        :return: a Deferred that fires with it, or fails with
+            :class:`ConsulError`.
+        """
+        now = self._now()
+        look: Look = yield take_look(
+            self._api, self._keys, now, consistent=consistent, thorough=thorough
+        )
+        if consistent:
+            self._pace.looked(now)
+        return look
+
+    def state_of(self, look: Look) -> ClusterState:
+        """
+        Give what is planned on, and say what lies about it.
+        """
+        state = ClusterState.from_snapshot(look.snapshot)
+        start = len(self._keys.errors)
+        odd = (e.key for e in look.errors if not is_work_id(e.key[start:]))
+        state = evolve(state, stray=(*state.stray, *map(shown, odd)))
+        self._remarks.of(state)
+        return state
+
+    @inlineCallbacks
+    def make(self, *, consistent: bool) -> Steps[None]:
+        """
+        Make one pass.
+
+        :param consistent: whether on a consistent snapshot.
+        :return: a Deferred that fires when done.  It fails with
+            :class:`CoordinationError` when it could not be, and with whatever
+            the planner raises.
+        """
+        began = self._now()
+        self._pace.begin()
+        look: Look = yield self.look(consistent=consistent)
+        state = self.state_of(look)
+        if state.frozen:
+            self._waiting = ()
+            self._report(began, state, Application())
+            return
+        if began < self._calm_until and self._members_missing(state):
+            self._pace.want_by(self._calm_until)
+            return
+        plan = self._planner.plan(state)
+        application: Application = yield prepare(
+            self._keys, state, plan, self._succession, look.errors
+        )
+        self._waiting = application.waiting
+        reminders = self._reminders.due(state, {o.work for o in plan.operations})
+        groups = (*application.groups, *reminders.values())
+        if groups:
+            outcome: TransactionOutcome = yield self._term.write(groups)
+            self._tally.applied(application.done(outcome.applied))
+            if outcome.error is not None:
+                # What is not applied is in the difference the next pass sees.
+                raise outcome.error
+        if reminders:
+            self._reminders.made(reminders)
+            self._remarks.reminded(work for _, work in reminders)
+        self._report(began, state, application)
+
+    def _members_missing(self, state: ClusterState) -> bool:
+        """
+        Whether members that have work are not there; see Note [After an
+        outage].
+        """
+        missing = [
+            name
+            for name, items in state.assignments.items()
+            if name not in state.members and not state.work.keys().isdisjoint(items)
+        ]
+        self._remarks.missing(missing, self._calm_until - self._now())
+        return bool(missing)
+
+    def _report(
+        self, began: float, state: ClusterState, application: Application
+    ) -> None:
+        before = self.last
+        self.last = PassReport(
+            number=before.number + 1,
+            items=len(state.work),
+            members=len(state.members),
+            operations=application.operations,
+            held=application.held,
+            seconds=self._now() - began,
+            frozen=state.frozen,
+            stray=state.stray,
+            problems=dict(state.problems),
+            errors=dict(application.errors),
+            assignments=state.assignments,
+        )
+        self._ended_at = self._now()
+        self._tally.made(self.last.seconds, frozen=state.frozen)
+        if application.operations or application.held != before.held:
+            self._log.info(
+                "reassigned-work",
+                number=self.last.number,
+                items=len(state.work),
+                members=len(state.members),
+                operations=application.operations,
+                held=application.held,
+            )
