@@ -164,6 +164,15 @@ class AgentTests(SynchronousTestCase):
         self.assertIn("service", finding.advice)
         self.assertIn("3 s", agent_findings()["liveness"].found)
 
+    def test_liveness_without_checks(self) -> None:
+        """
+        Where no check is wanted, death is not said to be noticed in no time.
+        """
+        settings = Settings(failure_detection=0)
+        finding = worst(of_agent(HEALTHY, settings))["liveness"]
+
+        self.assertIn("noticed in 30 s", finding.found)
+
     def test_living_by_ttl(self) -> None:
         """
         Members whose session has no check are named.

@@ -117,6 +117,27 @@ class StatusTests(ClusterTestCase):
             status["session_id"] is None, status["waiting_for"] is not None
         )
 
+    def test_silence_after_the_session_was_gone(self) -> None:
+        """
+        A member whose session Consul has ended, and that hears nothing more,
+        shows no leader: what it knew says nothing about now.
+        """
+        a = self.lead()
+        b = self.cluster.add("b")
+        self.cluster.until(lambda: b.is_ready)
+        self.assertEqual(b.status()["leader_id"], "a")
+
+        self.cluster.consul.destroy_session(b.session_id or "")
+        self.cluster.until(lambda: not b.lease.remaining)
+        self.cluster.network(b).partition()
+        self.cluster.until(lambda: b.status()["consul"]["connection"] == "lost")
+
+        self.assertIsNone(b.status()["leader_id"])
+        self.assertEqual(a.status()["leader_id"], "a")
+        self.cluster.network(b).heal()
+        self.cluster.until(lambda: b.is_ready)
+        self.assertEqual(b.status()["leader_id"], "a")
+
     def test_emergency(self) -> None:
         """
         In an emergency the status shows since when, what is to come, what runs

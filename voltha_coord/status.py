@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .events import Connection
 from .office import UNREADABLE
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def describe(coordinator: Coordinator) -> dict[str, Any]:
         "instance_id": coordinator.instance_id,
         "role": coordinator.role,
         "is_leader": coordinator.is_leader,
-        "leader_id": coordinator.leader_id,
+        "leader_id": _leader_id(coordinator),
         "fencing_token": lease.token,
         "session_id": lease.session_id,
         "lease_remaining": round(lease.remaining, 3),
@@ -56,6 +57,16 @@ def describe(coordinator: Coordinator) -> dict[str, Any]:
         "app_lease": None,
         "version": coordinator.version,
     }
+
+
+def _leader_id(coordinator: Coordinator) -> str | None:
+    """
+    Give who leads, as far as is known: without contact and without a lease
+    nobody is known to, whoever it was when Consul last answered.
+    """
+    if coordinator.connection is Connection.LOST:
+        return None
+    return coordinator.leader_id
 
 
 def problems(last_pass: PassReport) -> dict[str, str]:

@@ -160,7 +160,7 @@ def _acl(facts: Facts, settings: Settings) -> Iterator[Finding]:
 
 
 def _liveness(facts: Facts, settings: Settings) -> Iterator[Finding]:
-    quick = f"death of a process is noticed in {settings.failure_detection:g} s"
+    quick = f"death of a process is noticed in {settings.detection_bound:g} s"
     if facts.rights is None:
         yield ok("liveness", f"whether a check may be registered: {facts.rights_from}")
     elif facts.rights[SERVICE]:
