@@ -200,7 +200,6 @@ class Establishing:
         check, self.check = self.check, None
         if check is not None:
             check.stop()
-            self._created = None
         return check
 
     def begin_anew(self, check: Liveness | None) -> None:
