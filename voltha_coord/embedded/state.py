@@ -11,8 +11,9 @@ from __future__ import annotations
 import random as _random
 
 from attrs import frozen
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
+from .._loops import Timer
 from ..consul.model import Entry
 from ..errors import ConsulUnavailable
 from .agent import Agent
@@ -55,8 +56,8 @@ class ConsulState(Servers):
     ) -> None:
         super().__init__(clock, _random.Random(0) if random is None else random)
         self._agents: dict[str, Agent] = {}
-        self._election: IDelayedCall | None = None
-        self._reconciliation: IDelayedCall | None = None
+        self._election = Timer(clock, self.elect_leader)
+        self._reconciliation = Timer(clock, self.reconcile)
 
     def agent(self, node: str = "node-1") -> Agent:
         """
@@ -127,28 +128,23 @@ class ConsulState(Servers):
         Let the servers have no leader, for some seconds or until
         :meth:`elect_leader`.  Meanwhile no TTL runs.
         """
-        self._cancel_election()
+        self._election.cancel()
         self.has_leader = False
         self.sessions.stop_timers()
         if seconds is not None:
-            self._election = self.clock.callLater(seconds, self.elect_leader)
+            self._election.set(seconds)
 
     def elect_leader(self) -> None:
         """
         Let the servers have a leader, which gives every session its full TTL.
         """
-        self._cancel_election()
+        self._election.cancel()
         self.has_leader = True
         self.sessions.stop_timers()
         self.sessions.start_timers()
         self._leader_elected.fire()
         for agent in self.agents:
             agent.sync()
-
-    def _cancel_election(self) -> None:
-        if self._election is not None and self._election.active():
-            self._election.cancel()
-        self._election = None
 
     def restart(self) -> None:
         """
@@ -200,9 +196,7 @@ class ConsulState(Servers):
         for agent in self.agents:
             agent.answer_waiting()
         self.elect_leader()
-        if self._reconciliation is not None and self._reconciliation.active():
-            self._reconciliation.cancel()
-        self._reconciliation = self.clock.callLater(RECONCILE_SECONDS, self.reconcile)
+        self._reconciliation.set(RECONCILE_SECONDS)
 
     def reconcile(self) -> None:
         """
