@@ -86,17 +86,19 @@ class Candidacy:
         if self._key.held:
             return Hindrance.HELD
         self._log.debug("leadership-attempt")
-        result: Acquisition = yield acquire(self._api, self._path, self._name, session)
+        result: Acquisition = yield self._acquire(session)
         self.lock_delayed = result.hindrance is Hindrance.LOCK_DELAY
         if self.lock_delayed:
             # A predecessor that has just vanished: its time begins to run now.
             yield self._office.look()
-        self._acquired(result, session)
         return result.hindrance
 
-    def _acquired(self, result: Acquisition, session: str) -> None:
+    @inlineCallbacks
+    def _acquire(self, session: str) -> Steps[Acquisition]:
+        result: Acquisition = yield acquire(self._api, self._path, self._name, session)
         if result.entry is not None:
             self._key.written(self._name, result.entry.modify_index, session)
+        return result
 
     @inlineCallbacks
     def keep_our_name(self, session: str) -> Steps[None]:
@@ -109,10 +111,7 @@ class Candidacy:
         entry = self._key.entry
         if entry is not None and entry.value != self._name:
             self._log.warning("leader-key-overwritten", found=self._key.leader_id)
-            result: Acquisition = yield acquire(
-                self._api, self._path, self._name, session
-            )
-            self._acquired(result, session)
+            yield self._acquire(session)
 
     @inlineCallbacks
     def give_back(self, session: str) -> Steps[None]:
