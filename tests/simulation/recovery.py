@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from voltha_coord.records import Member
 from voltha_coord.settings import CONSUL_TTL_MULTIPLIER
+from voltha_coord.succession import CLOCK_RATE_MARGIN
 
 from .audit import read_term
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 #: Beyond what the settings ask for, everything takes so many seconds at most.
 MARGIN = 2.0
-
-#: A successor waits so many TTLs for a session that is gone.
-TTL_WAIT = 1.02
 
 #: How long nothing must be written, in seconds.
 QUIET_SECONDS = 4.0
@@ -68,7 +66,9 @@ class Recovery:
         self._calm = world.clock.seconds()
         world.calm()
         # A session may have been made without a check, and its maker be gone.
-        ends = (CONSUL_TTL_MULTIPLIER + TTL_WAIT) * self._ttl + self._lock_delay
+        ends = (
+            CONSUL_TTL_MULTIPLIER + CLOCK_RATE_MARGIN
+        ) * self._ttl + self._lock_delay
         # And a watch may have been left without an answer at the very end.
         bound = max(ends, self._patience) + self._soak + MARGIN
         self._within("G7", bound, self._well)
@@ -199,7 +199,9 @@ class Recovery:
         the term record, which nobody notices before it is written.
         """
         entry = self._world.consul.kv.get(self._world.keys.term)
-        return 0.0 if entry is None or read_term(entry) else TTL_WAIT * self._ttl
+        return (
+            0.0 if entry is None or read_term(entry) else CLOCK_RATE_MARGIN * self._ttl
+        )
 
     def _kill_the_leader(self) -> None:
         """
