@@ -101,7 +101,7 @@ class AncestorTests(DefectTestCase):
         """
         a, _ = self.two()
         write = self.stale_write(a)
-        a._election.give_up("test")
+        a.election.give_up("test")
 
         with self.assertRaises(LeaseOverError):
             self.cluster.result(write())
@@ -276,8 +276,8 @@ class AncestorTests(DefectTestCase):
         a, b = self.two()
 
         for _ in range(2):
-            b._election.give_up("test")
-            b._election.wake()
+            b.election.give_up("test")
+            b.election.wake()
         self.cluster.advance(1)
 
         self.assertEqual((a.is_leader, b.role), (True, "follower"))
@@ -534,7 +534,7 @@ class ReportTests(DefectTestCase):
                 )
 
         a.listen(look)
-        a._election.give_up("test")
+        a.election.give_up("test")
         self.assertEqual(seen, [(False, False, None, True)])
 
         self.cluster.advance(8)
@@ -562,7 +562,7 @@ class ReportTests(DefectTestCase):
         self.cluster.until(lambda: b.is_ready)
         self.cluster.advance(1)
 
-        a._election.give_up("test")
+        a.election.give_up("test")
 
         self.assertLess(self.cluster.until(lambda: b.is_leader), 1.0)
 
@@ -598,7 +598,7 @@ class ReportTests(DefectTestCase):
             self.assertEqual(TermRecord.from_entry(record).token, tokens[-1])
             self.assertGreater(record.modify_index, tokens[-1])
             if round_ % 3 == 0:
-                leader._election.give_up("test")
+                leader.election.give_up("test")
             elif round_ % 3 == 1:
                 self.cluster.result(self.cluster.api.delete(self.cluster.keys.leader))
             else:
@@ -616,7 +616,7 @@ class ReportTests(DefectTestCase):
         a, b = self.two()
         lost = Once(writes(self.cluster.keys.leader))
         self.cluster.network(a).loses_reply = lost
-        a._election.give_up("test")
+        a.election.give_up("test")
 
         self.cluster.until(lambda: b.is_leader, 3)
         self.cluster.advance(12)

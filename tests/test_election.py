@@ -156,7 +156,7 @@ class KeyTests(ElectionTestCase):
         self.cluster.advance(10)
 
         self.assertTrue(slow.met)
-        self.assertEqual((a.lease.token, a._election.terms.begun), (token, 1))
+        self.assertEqual((a.lease.token, a.election.terms.begun), (token, 1))
         self.assertGreater(self.record().seq, 0)
 
     def test_release_reply_lost(self) -> None:
@@ -169,7 +169,7 @@ class KeyTests(ElectionTestCase):
         lost = Once(writes(self.cluster.keys.leader), times=2)
         self.cluster.network(a).loses_reply = lost
 
-        a._election.give_up("test")
+        a.election.give_up("test")
         self.cluster.until(lambda: a.is_leader, 40)
 
         self.assertEqual(lost.met > 0, True)
@@ -260,7 +260,7 @@ class KeyTests(ElectionTestCase):
         assert mended is not None
 
         a.election.terms.end("test")
-        a._election.wake()
+        a.election.wake()
         self.cluster.until(lambda: a.is_leader)
 
         self.assertGreater(a.lease.token or 0, mended.modify_index)
@@ -366,14 +366,14 @@ class KeyTests(ElectionTestCase):
         """
         a = self.cluster.add("a")
         faults = iter([ValueError("one"), KeyError("two")])
-        standing = a._election._standing
+        standing = a.election._standing
 
         def fault() -> bool:
             for error in faults:
                 raise error
             return standing()
 
-        a._election._standing = fault
+        a.election._standing = fault
 
         self.cluster.until(lambda: a.is_leader)
 
@@ -632,7 +632,7 @@ class LossTests(ElectionTestCase):
         a.give_up_leadership("of-my-own")
         self.cluster.until(lambda: a.is_leader)
 
-        election = a._election
+        election = a.election
         ended = {reason: n for reason, n in election.terms.ended.counts.items() if n}
         self.assertEqual(election.terms.begun, 3)
         self.assertEqual(ended, {"leader-key-lost": 1, "of-my-own": 1})
@@ -1043,7 +1043,7 @@ class GivingUpTests(ElectionTestCase):
         key = self.cluster.keys.term
         self.cluster.consul.deny = lambda resource, name, access, token: name == key
 
-        a._election.give_up("test")
+        a.election.give_up("test")
         self.cluster.advance(1)
 
         self.assertEqual(self.cluster.entry(self.cluster.keys.leader), None)

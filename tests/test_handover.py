@@ -1182,7 +1182,7 @@ class HeirTests(HandOverCase):
         So does one that is no candidate for the time being.
         """
         a, b = self.members("b")
-        b._election.give_up("test")
+        b.election.give_up("test")
         self.hand(b)
 
         took = self.cluster.until(lambda: a.is_leader, 5)

@@ -688,7 +688,7 @@ class OrderTests(ShutdownTestCase):
         self.cluster.until(lambda: a.is_leader)
         self.cluster.advance(2)
 
-        a._election.give_up("test")
+        a.election.give_up("test")
         self.cluster.advance(0.1)
         self.assertEqual(self.cluster.entry(self.cluster.keys.leader), None)
         took = self.cluster.until(lambda: a.is_leader, 12)

@@ -271,8 +271,8 @@ class Coordinator(Facts):
 
         :param reason: for the log, in kebab-case.
         """
-        if self._election.term is not None:
-            self._election.give_up(reason)
+        if self.election.term is not None:
+            self.election.give_up(reason)
 
     def transfer_leadership(self, to: str | None = None) -> Deferred[None]:
         """

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection
 
 from attrs import frozen
 
-from .election import Election
 from .events import Connection
 from .ground import Ground
 from .interfaces import ILeader, IWorker
@@ -49,7 +48,6 @@ class Facts:
     ) -> None:
         self._ground = ground
         self._parts = parts
-        self._election = parts.election
         self._leaving = leaving
         self._made_at = ground.steady.seconds()
         self.instance_id = ground.instance_id
@@ -65,6 +63,8 @@ class Facts:
         #: Waits out back-offs, which end early once Consul answers again.
         self.retry_timers = ground.retry_timers
         self.link = parts.link
+        #: The election, also for what it has counted.
+        self.election = parts.election
         self.session = parts.session
         self.succession = parts.succession
         self.hand_over = parts.hand_over
@@ -90,14 +90,7 @@ class Facts:
         """
         The term this member leads, ``None`` when it does not.
         """
-        return self._election.term
-
-    @property
-    def election(self) -> Election:
-        """
-        The election, for what it has counted.
-        """
-        return self._election
+        return self.election.term
 
     @property
     def is_leader(self) -> bool:
@@ -107,7 +100,7 @@ class Facts:
         False from the deadline of the lease on, whatever Consul would say, and
         for ever within that term.
         """
-        term = self._election.term
+        term = self.election.term
         return term is not None and term.active
 
     @property
@@ -129,14 +122,14 @@ class Facts:
         """
         The instance id of who holds the leader key, ``None`` for nobody.
         """
-        return self._election.leader_id
+        return self.election.leader_id
 
     @property
     def lease(self) -> LeaseView:
         """
         The lease as it is now, and the fencing token if there is one.
         """
-        lease, term = self.session.lease, self._election.term
+        lease, term = self.session.lease, self.election.term
         return LeaseView(
             term.token if term is not None and term.active else None,
             lease.remaining if lease is not None else 0.0,
@@ -184,14 +177,14 @@ class Facts:
         """
         The session whose lease must be over before our term may begin.
         """
-        return self._election.waiting_for
+        return self.election.waiting_for
 
     @property
     def lock_delayed(self) -> bool:
         """
         Whether a lock-delay keeps us from the leader key.
         """
-        return self._election.lock_delayed
+        return self.election.lock_delayed
 
     @property
     def is_member(self) -> bool:
