@@ -16,7 +16,14 @@ from voltha_coord.consul.model import Entry, Op
 from voltha_coord.keys import Keys
 from voltha_coord.ownership import error_mark
 from voltha_coord.planning.balanced import BalancedPlanner
-from voltha_coord.planning.operations import Assign, Move, Plan, Unassign
+from voltha_coord.planning.operations import (
+    Assign,
+    Move,
+    Plan,
+    Reassign,
+    Spent,
+    Unassign,
+)
 from voltha_coord.planning.state import ClusterState
 from voltha_coord.records import OwnerRecord
 from voltha_coord.succession import LONGEST_TTL, Predecessor
@@ -124,6 +131,83 @@ class ApplyTests(SynchronousTestCase):
         )
         self.assertEqual((application.operations, application.held), (3, 0))
         self.assertEqual(application.carried, plan.operations)
+
+    def test_values(self) -> None:
+        """
+        What an assignment is to say is written with it; a wish that is used up
+        is taken from the work item in the same transaction, if nobody has
+        changed that meanwhile.
+        """
+        spent = Spent(b"plain", 7)
+        plan = Plan(
+            (
+                Assign("w1", "a", b"1"),
+                Reassign("w2", "b", b"2", spent),
+                Move("w3", "a", "b", b"3", spent),
+            )
+        )
+
+        application = self.prepare(cluster(["a", "b"]), plan)
+
+        self.assertEqual(
+            application.groups,
+            (
+                (Op.set(KEYS.assignment("a", "w1"), b"1"),),
+                (
+                    Op.set(KEYS.assignment("b", "w2"), b"2"),
+                    Op.cas(KEYS.work_item("w2"), b"plain", 7),
+                ),
+                (
+                    Op.delete(KEYS.assignment("a", "w3")),
+                    Op.set(KEYS.assignment("b", "w3"), b"3"),
+                    Op.cas(KEYS.work_item("w3"), b"plain", 7),
+                ),
+            ),
+        )
+
+    def test_kept(self) -> None:
+        """
+        Owner records of what is kept for a member that may come back stay, also
+        such as cannot be read: they tell that it did not let go of the item.
+        """
+        self.judge.over.add(session("a"))
+        state = owned(cluster(["b"], ["w1", "w2"], {"a": ["w1", "w2"]}), w1="a")
+        odd = Entry(KEYS.owner("w2"), b"?", modify_index=3)
+        state = evolve(state, owner_entries={**state.owner_entries, "w2": odd})
+        self.judge.names.add("owner w2 3")
+        kept = Plan(placements={"w1": "a"}, kept=frozenset({"w1", "w2"}))
+
+        application = self.prepare(state, kept)
+
+        verbs = [op.verb for group in application.groups for op in group]
+        self.assertNotIn("delete-cas", verbs)
+
+    def test_relocated(self) -> None:
+        """
+        An operator's wish that is fulfilled is removed, unless it has become
+        another one.
+        """
+        state = evolve(cluster(["a"], ["w1"]), relocation_index={"w1": 12})
+
+        application = self.prepare(state, Plan(relocated=("w1",)))
+
+        self.assertEqual(
+            application.groups, ((Op.delete_cas(KEYS.relocation("w1"), 12),),)
+        )
+
+    def test_pending(self) -> None:
+        """
+        What is told of items that are yet to be planned stands until they are.
+        """
+        told = Entry(KEYS.error("w1"), b"no room", modify_index=9)
+
+        waiting = self.prepare(
+            cluster(["a"], ["w1"]), Plan(pending=frozenset({"w1"})), told
+        )
+        planned = self.prepare(cluster(["a"], ["w1"]), Plan(), told)
+
+        self.assertEqual(waiting.groups, ())
+        self.assertEqual(planned.groups, ((Op.delete_cas(KEYS.error("w1"), 9),),))
 
     def test_partly_applied(self) -> None:
         """

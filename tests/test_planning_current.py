@@ -13,9 +13,9 @@ from voltha_coord.interfaces import IPlanner
 from voltha_coord.planning.balanced import BalancedPlanner
 from voltha_coord.planning.current import Current, kept, why_nobody
 from voltha_coord.planning.hash_ring import HashRingPlanner
-from voltha_coord.planning.operations import Assign, Move, Unassign
+from voltha_coord.planning.operations import Assign, Move, Reassign, Unassign
 from voltha_coord.planning.state import LEAVE, MAINTENANCE, ClusterState
-from voltha_coord.records import OwnerRecord
+from voltha_coord.records import PREPARE, Assignment, OwnerRecord, WorkItem
 
 from .support.clusters import applied, cluster, clusters, placed
 
@@ -35,6 +35,50 @@ def owned(state: ClusterState, **owners: str) -> ClusterState:
     """
     records = {work: OwnerRecord(owner, "s") for work, owner in owners.items()}
     return evolve(state, owners=records)
+
+
+class LeftBehindTests(SynchronousTestCase):
+    """
+    What a leader that plans by resources has left.
+    """
+
+    def test_applied_items(self) -> None:
+        """
+        An assignment that carries the item becomes a bare one: else nobody would
+        tell its member of later changes.
+        """
+        value = Assignment("a", "w1", item=WorkItem("w1", reference="r")).encode()
+        state = evolve(cluster(["a"], ["w1"]), assignments={"a": {"w1": value}})
+
+        for planner in PLANNERS:
+            self.assertEqual(planner.plan(state).operations, (Reassign("w1", "a"),))
+
+    def test_applied_item_that_moves(self) -> None:
+        """
+        One that has to move anyway is only moved.
+        """
+        value = Assignment("a", "w1", item=WorkItem("w1", reference="r")).encode()
+        state = evolve(
+            cluster(["a", "b"], ["w1"], leaving=["a"]), assignments={"a": {"w1": value}}
+        )
+
+        for planner in PLANNERS:
+            self.assertEqual(planner.plan(state).operations, (Move("w1", "a", "b"),))
+
+    def test_prepared_moves(self) -> None:
+        """
+        A move that was being prepared is called off: its target is no place of
+        the item.
+        """
+        value = Assignment("a", "w1", PREPARE).encode()
+        state = evolve(
+            cluster(["a", "b"], ["w1"]),
+            assignments={"a": {"w1": value}, "b": {"w1": b""}},
+        )
+
+        self.assertEqual(
+            BalancedPlanner().plan(state).operations, (Unassign("w1", "a"),)
+        )
 
 
 class KeptTests(SynchronousTestCase):

@@ -14,7 +14,15 @@ from voltha_coord.planning.balanced import BalancedPlanner
 from voltha_coord.planning.hash_ring import HashRingPlanner
 from voltha_coord.planning.operations import Assign
 from voltha_coord.planning.state import ClusterState, Snapshot
-from voltha_coord.records import Member, OwnerRecord, TransferRequest, WorkItem
+from voltha_coord.records import (
+    Member,
+    OwnerRecord,
+    StatusReport,
+    TransferRequest,
+    WorkItem,
+    WorkStatus,
+    encode_status,
+)
 
 KEYS = Keys()
 
@@ -35,12 +43,14 @@ def state(
     assignments: tuple[Entry, ...] = (),
     owners: tuple[Entry, ...] = (),
     intent: tuple[Entry, ...] = (),
+    statuses: tuple[Entry, ...] = (),
+    lost: tuple[Entry, ...] = (),
 ) -> ClusterState:
     """
     Give the state of a snapshot.
     """
     return ClusterState.from_snapshot(
-        Snapshot(KEYS, 12.5, members, work, assignments, owners, intent)
+        Snapshot(KEYS, 12.5, members, work, assignments, owners, intent, statuses, lost)
     )
 
 
@@ -54,6 +64,54 @@ class FromSnapshotTests(SynchronousTestCase):
         An empty snapshot is an empty cluster.
         """
         self.assertEqual(state(), ClusterState(now=12.5))
+
+    def test_statuses(self) -> None:
+        """
+        Reports are put together of their chunks; of what is no report, or only
+        a part of one, there is none, and what cannot be read is told: the
+        others' are as they were.
+        """
+        report = StatusReport({f"w{n}": WorkStatus(digest="d" * 99) for n in range(9)})
+        first, *others = encode_status(report, 600)
+
+        found = state(
+            statuses=(
+                *(entry(KEYS.status("m1", 1 + n), c) for n, c in enumerate(others)),
+                entry(KEYS.status("m1", 0), first),
+                entry(KEYS.status("m2", 0), first),
+                entry(KEYS.status("m3", 0), b"{}"),
+                entry(f"{KEYS.statuses}m4/x", first),
+            )
+        )
+
+        self.assertGreater(len(others), 0)
+        self.assertEqual(dict(found.statuses), {"m1": report})
+        self.assertEqual(list(found.problems), [f"{KEYS.prefix}/status/m3/0"])
+        self.assertEqual(found.stray, (f"{KEYS.prefix}/status/m4/x",))
+
+    def test_lost(self) -> None:
+        """
+        Who is missed is known by id.
+        """
+        one = entry(KEYS.lost_member("m1"), b"x")
+
+        found = state(lost=(one, entry(f"{KEYS.lost}a/b")))
+
+        self.assertEqual(dict(found.lost), {"m1": one})
+        self.assertEqual(found.stray, (f"{KEYS.prefix}/lost/a/b",))
+
+    def test_indexes(self) -> None:
+        """
+        The indexes of items and of wishes are known, so that only what was seen
+        is changed.
+        """
+        found = state(
+            work=(entry(KEYS.work_item("w1")),),
+            intent=(entry(KEYS.relocation("w1"), b"m1"),),
+        )
+
+        self.assertEqual(dict(found.work_index), {"w1": 7})
+        self.assertEqual(dict(found.relocation_index), {"w1": 7})
 
     def test_members(self) -> None:
         """

@@ -18,7 +18,7 @@ from voltha_coord.consul.transport import (
     Request,
 )
 from voltha_coord.errors import ConsulError
-from voltha_coord.planning.operations import Assign, Move, Unassign
+from voltha_coord.planning.operations import Assign, Move, Reassign, Unassign
 from voltha_coord.tally import (
     MOST_REASONS,
     OTHER,
@@ -182,9 +182,11 @@ class TallyTests(SynchronousTestCase):
         """
         passes = Tally().passes
         passes.applied((Assign("w", "a"), Move("v", "a", "b"), Assign("u", "a")))
-        passes.applied((Unassign("w", "a"),))
+        passes.applied((Unassign("w", "a"), Reassign("u", "a")))
 
-        self.assertEqual(passes.operations, {"assign": 2, "move": 1, "unassign": 1})
+        self.assertEqual(
+            passes.operations, {"assign": 2, "move": 1, "reassign": 1, "unassign": 1}
+        )
 
     def test_watches(self) -> None:
         """

@@ -8,7 +8,7 @@ over (see :mod:`~voltha_coord.succession`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import accumulate
 
 from attrs import field, frozen
@@ -19,7 +19,7 @@ from ._types import Steps
 from .consul.model import Entry, Op
 from .keys import Keys, is_work_id, shown
 from .ownership import Judge, error_mark, lease_over
-from .planning.operations import Assign, Operation, Plan, Unassign
+from .planning.operations import Assign, Operation, Plan, Reassign, Spent, Unassign
 from .planning.state import ClusterState
 from .records import OwnerRecord
 
@@ -61,14 +61,26 @@ class Application:
 
 
 def _ops(keys: Keys, operation: Operation) -> tuple[Op, ...]:
-    if isinstance(operation, Assign):
-        return (Op.set(keys.assignment(operation.member, operation.work), b""),)
+    work = operation.work
     if isinstance(operation, Unassign):
-        return (Op.delete(keys.assignment(operation.member, operation.work)),)
+        return (Op.delete(keys.assignment(operation.member, work)),)
+    spent = _spend(keys, work, operation.spent)
+    if isinstance(operation, Assign | Reassign):
+        return (
+            Op.set(keys.assignment(operation.member, work), operation.value),
+            *spent,
+        )
     return (
-        Op.delete(keys.assignment(operation.source, operation.work)),
-        Op.set(keys.assignment(operation.target, operation.work), b""),
+        Op.delete(keys.assignment(operation.source, work)),
+        Op.set(keys.assignment(operation.target, work), operation.value),
+        *spent,
     )
+
+
+def _spend(keys: Keys, work: str, spent: Spent | None) -> tuple[Op, ...]:
+    if spent is None:
+        return ()
+    return (Op.cas(keys.work_item(work), spent.value, spent.index),)
 
 
 @inlineCallbacks
@@ -85,7 +97,8 @@ def prepare(
     Items whose owner is gone are moved in the transaction that clears their
     owner record, and not before that owner's lease is over.  Owner records
     nobody answers for any more are cleared as well; so are those that cannot be
-    read, one session TTL after they were first seen.  Without any member
+    read, one session TTL after they were first seen.  Those of items that are
+    kept for members that may come back are left alone.  Without any member
     nothing is written at all.
 
     :param judge: whether a predecessor's lease must be over.
@@ -103,6 +116,8 @@ def prepare(
     free = {work: over[state.owners[work].session] for work in orphans}
     unreadable = sorted(state.owner_entries.keys() - state.owners.keys())
     for work in unreadable:
+        if work in plan.kept:
+            continue
         index = state.owner_entries[work].modify_index
         free[work] = judge.waited(f"owner {work} {index}")
     groups: list[tuple[Op, ...]] = []
@@ -123,7 +138,8 @@ def prepare(
         if work in state.work:
             key = shown(keys.owner(work))
             errors[work] = f"{key} cannot be read: {state.problems.get(key)}"
-    groups += _tell(keys, state, errors, told)
+    groups += [(_fulfilled(keys, state, work),) for work in plan.relocated]
+    groups += _tell(keys, state, errors, plan.pending, told)
     return Application(
         groups=tuple(groups),
         carried=tuple(carried),
@@ -137,16 +153,22 @@ def _clear(keys: Keys, state: ClusterState, work: str) -> Op:
     return Op.delete_cas(keys.owner(work), state.owner_entries[work].modify_index)
 
 
+def _fulfilled(keys: Keys, state: ClusterState, work: str) -> Op:
+    return Op.delete_cas(keys.relocation(work), state.relocation_index[work])
+
+
 def _orphans(state: ClusterState, plan: Plan) -> list[str]:
     """
     Give the items whose owner's session is gone, and which that same instance
-    is not to go on with: a new session of it confirms its own items.
+    is not to go on with: a new session of it confirms its own items.  What is
+    kept for it is not an orphan yet.
     """
     living = {member.session for member in state.members.values()}
     return sorted(
         work
         for work, owner in state.owners.items()
         if owner.session not in living
+        and work not in plan.kept
         and not (
             owner.owner in state.members and plan.placements.get(work) == owner.owner
         )
@@ -154,10 +176,15 @@ def _orphans(state: ClusterState, plan: Plan) -> list[str]:
 
 
 def _tell(
-    keys: Keys, state: ClusterState, errors: Mapping[str, str], told: Sequence[Entry]
+    keys: Keys,
+    state: ClusterState,
+    errors: Mapping[str, str],
+    pending: Container[str],
+    told: Sequence[Entry],
 ) -> list[tuple[Op, ...]]:
     """
-    Make ``errors/`` say what is wrong, and nothing that is wrong no more.
+    Make ``errors/`` say what is wrong, and nothing that is wrong no more.  Of
+    items that are yet to be planned nothing is known.
 
     What an owner says of its item is its own business for as long as it owns
     the item under the session it said it with.
@@ -169,7 +196,7 @@ def _tell(
     groups: list[tuple[Op, ...]] = []
     for entry in told:
         work = entry.key[len(keys.errors) :]
-        if not is_work_id(work):
+        if not is_work_id(work) or work in pending:
             continue
         if work in wanted:
             if (entry.value, entry.flags) == (wanted[work], 0):

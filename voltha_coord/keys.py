@@ -267,6 +267,18 @@ class Keys:
         """
         return f"{self.prefix}/intent/transfer"
 
+    def lost_member(self, instance_id: str) -> str:
+        """
+        Give the key of since when a member is missed.
+        """
+        return f"{self.prefix}/lost/{instance_id}"
+
+    def relocation(self, work_id: str) -> str:
+        """
+        Give the key of where operators want an item.
+        """
+        return f"{self.prefix}/intent/relocations/{work_id}"
+
     def node_intent(self, instance_id: str) -> str:
         """
         Give the key of what operators want of a member.

@@ -202,6 +202,13 @@ class Settings:
     resync_interval: float = _timing(
         10.0, 1.0, 3600.0, "between a leader's consistent snapshots"
     )
+    sync_interval: float = _timing(
+        5.0,
+        0.5,
+        600.0,
+        "between two passes of the resource leader, and between two reports of what "
+        "a member and its items use",
+    )
     candidate_pause: float = _timing(
         5.0, 0.0, 3600.0, "no candidate for so long after failing to establish a term"
     )
@@ -220,7 +227,16 @@ class Settings:
         120.0,
         0.0,
         86400.0,
-        "after the lease ended, before the items of others run here too, with takeover",
+        "before the items of a member that is gone are placed anew by the resource "
+        "leader; with isolation takeover also: after the lease ended, before the items "
+        "of others run here too",
+    )
+    move_timeout: float = _timing(
+        60.0,
+        1.0,
+        86400.0,
+        "for the target of a move to make the item ready, before the move is skipped; "
+        "and before it is tried again",
     )
     work_timeout: float = _timing(
         60.0, 0.1, 3600.0, "deadline of a runner's call, but for stop_work"

@@ -37,7 +37,13 @@ class Look:
 
 @inlineCallbacks
 def take_look(
-    api: ConsulApi, keys: Keys, now: float, *, consistent: bool, thorough: bool = False
+    api: ConsulApi,
+    keys: Keys,
+    now: float,
+    *,
+    consistent: bool,
+    thorough: bool = False,
+    reports: bool = False,
 ) -> Steps[Look]:
     """
     Read all prefixes in one transaction.
@@ -46,6 +52,8 @@ def take_look(
     :param consistent: whether the servers confirm that they are up to date.
     :param thorough: whether to doubt empty listings also where nothing at all
         follows from them: no work, nothing assigned, nothing owned.
+    :param reports: whether also to read what the members report of their work,
+        and since when members are missed.
     :return: a Deferred that fires with the :class:`Look`, or fails with
         :class:`DeniedListing` when an empty listing is a denied one, or with
         another :class:`ConsulError`.
@@ -58,6 +66,8 @@ def take_look(
         "intent": keys.intent,
         "errors": keys.errors,
     }
+    if reports:
+        prefixes |= {"statuses": keys.statuses, "lost": keys.lost}
     found = yield _read(api, prefixes, consistent)
     empty = _empty(found)
     if thorough or len(empty) < len(VITAL) - 1:
@@ -73,14 +83,22 @@ def take_look(
 
 @inlineCallbacks
 def read_snapshot(
-    api: ConsulApi, keys: Keys, now: float, *, consistent: bool
+    api: ConsulApi,
+    keys: Keys,
+    now: float,
+    *,
+    consistent: bool,
+    reports: bool = False,
 ) -> Steps[Snapshot]:
     """
     Read what is planned on, and nothing beside it.
 
+    :param reports: as of :func:`take_look`.
     :return: as :func:`take_look`, but with the :class:`Snapshot` alone.
     """
-    look: Look = yield take_look(api, keys, now, consistent=consistent, thorough=True)
+    look: Look = yield take_look(
+        api, keys, now, consistent=consistent, thorough=True, reports=reports
+    )
     return look.snapshot
 
 

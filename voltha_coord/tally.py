@@ -177,7 +177,7 @@ class PassTally:
     durations: Durations = Factory(lambda: Durations(PASS_BOUNDS))
     outcomes: Reasons = Factory(lambda: Reasons(("made", "frozen", "failed")))
     operations: dict[str, int] = Factory(
-        lambda: {"assign": 0, "move": 0, "unassign": 0}
+        lambda: {"assign": 0, "move": 0, "reassign": 0, "unassign": 0}
     )
 
     def made(self, seconds: float, *, frozen: bool) -> None:

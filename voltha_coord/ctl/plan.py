@@ -15,7 +15,7 @@ from ..consul.api import ConsulApi
 from ..errors import ConfigurationError, CoordinationError
 from ..interfaces import IPlanner
 from ..keys import Keys
-from ..planning.operations import Assign, Move, Operation, Plan, Unassign
+from ..planning.operations import Assign, Move, Operation, Plan, Reassign, Unassign
 from ..planning.state import ClusterState, Snapshot
 from ..plugins import LeaderPlugin, find_leader
 from ..snapshot import read_snapshot
@@ -84,6 +84,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
     match operation:
         case Assign(work, member):
             return {"op": "assign", "work": work, "from": None, "to": member}
+        case Reassign(work, member):
+            return {"op": "reassign", "work": work, "from": member, "to": member}
         case Unassign(work, member):
             return {"op": "unassign", "work": work, "from": member, "to": None}
         case Move(work, source, target):
@@ -98,7 +100,7 @@ def summary(operations: Sequence[Document]) -> str:
         return "nothing to do"
     counts = [
         f"{count} to {kind}"
-        for kind in ("assign", "move", "unassign")
+        for kind in ("assign", "move", "reassign", "unassign")
         if (count := sum(operation["op"] == kind for operation in operations))
     ]
     return ", ".join(counts)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
-from .operations import Assign, Move, Operation, Plan, Unassign
+from ..records import PREPARE, Assignment
+from .operations import Assign, Move, Operation, Plan, Reassign, Unassign
 from .state import ClusterState
 
 
@@ -17,16 +18,24 @@ class Current:
     """
     The assignments, seen from the work items.
 
+    What a leader left behind that plans by resources is done away with: moves
+    that it prepared, and items as it applied them, which nobody would change
+    any more.
+
     :ivar placements: work id to the one member it is assigned to, which may be
         gone.
     :ivar duplicates: work id to the members, in order, of items that are
         assigned to several.
-    :ivar over: assignments of what is no work item any more, in order.
+    :ivar over: assignments of what is no work item any more, and those that
+        only prepare a move, in order.
+    :ivar carrying: the members, by item, whose assignments say more than their
+        keys.
     """
 
     placements: dict[str, str]
     duplicates: Mapping[str, list[str]]
     over: list[Unassign]
+    carrying: Mapping[str, str] = field(factory=dict)
 
     @classmethod
     def of(cls, state: ClusterState) -> Current:
@@ -37,18 +46,22 @@ class Current:
         placements: dict[str, str] = {}
         duplicates: dict[str, list[str]] = {}
         over: list[Unassign] = []
+        carrying: dict[str, str] = {}
         for member in sorted(state.assignments):
-            for work in state.assignments[member]:
-                if work not in wanted:
+            for work, value in state.assignments[member].items():
+                if work not in wanted or (value and _prepares(member, work, value)):
                     over.append(Unassign(work, member))
-                elif work not in placements:
+                    continue
+                if value:
+                    carrying[work] = member
+                if work not in placements:
                     placements[work] = member
                 else:
                     duplicates.setdefault(work, [placements[work]]).append(member)
         for work in duplicates:
             del placements[work]
         over.sort(key=lambda operation: (operation.work, operation.member))
-        return cls(placements, dict(sorted(duplicates.items())), over)
+        return cls(placements, dict(sorted(duplicates.items())), over, carrying)
 
     def operations(self, after: Mapping[str, str]) -> tuple[Operation, ...]:
         """
@@ -60,7 +73,11 @@ class Current:
             one there.
         """
         takings: list[Operation] = [*self.over]
-        givings: list[Assign | Move] = []
+        givings: list[Assign | Move | Reassign] = [
+            Reassign(work, member)
+            for work, member in self.carrying.items()
+            if after[work] == member
+        ]
         for work, holders in self.duplicates.items():
             target = after[work]
             spare = [member for member in holders if member != target]
@@ -77,6 +94,10 @@ class Current:
             )
         givings.sort(key=lambda operation: operation.work)
         return (*takings, *givings)
+
+
+def _prepares(member: str, work: str, value: bytes) -> bool:
+    return Assignment.from_value(member, work, value).phase == PREPARE
 
 
 def standstill(state: ClusterState) -> Plan | None:

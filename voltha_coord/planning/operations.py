@@ -11,13 +11,49 @@ from attrs import field, frozen
 
 
 @frozen
+class Spent:
+    """
+    A work item whose wish to be started anew is used up.
+
+    :ivar value: of the item, without the wish.
+    :ivar index: the ModifyIndex of the item with it: nothing is used up of one
+        that has changed since.
+    """
+
+    value: bytes
+    index: int
+
+
+@frozen
 class Assign:
     """
-    Give an item that no member has to a member.
+    Give an item to a member: one that no member has, or one that is only to be
+    made ready there.
+
+    :ivar value: of the assignment, encoded; empty where its key says it all.
+    :ivar spent: the work item without the wish that is fulfilled with this, to
+        be written in the same transaction; ``None`` for no such wish.
     """
 
     work: str
     member: str
+    value: bytes = b""
+    spent: Spent | None = None
+
+
+@frozen
+class Reassign:
+    """
+    Hand an item anew to the member that has it: something about it has changed.
+
+    :ivar value: as of :class:`Assign`.
+    :ivar spent: as of :class:`Assign`.
+    """
+
+    work: str
+    member: str
+    value: bytes = b""
+    spent: Spent | None = None
 
 
 @frozen
@@ -34,14 +70,19 @@ class Unassign:
 class Move:
     """
     Take an item from ``source`` and give it to ``target``, in one step.
+
+    :ivar value: as of :class:`Assign`.
+    :ivar spent: as of :class:`Assign`.
     """
 
     work: str
     source: str
     target: str
+    value: bytes = b""
+    spent: Spent | None = None
 
 
-Operation: TypeAlias = Assign | Unassign | Move
+Operation: TypeAlias = Assign | Reassign | Unassign | Move
 
 
 @frozen
@@ -52,8 +93,24 @@ class Plan:
     :ivar operations: in the order they are to be applied.
     :ivar placements: work id to member, after the operations.
     :ivar errors: work id to the reason why it has no place.
+    :ivar pending: items that were not planned yet, so that there is nothing to
+        say of them either; the next plan is to follow at once.
+    :ivar kept: items that stay with members that are gone and may come back:
+        nothing is taken from them, their owner records neither.
+    :ivar relocated: what operators wanted elsewhere, and that is done with.
+    :ivar moving: work id to target of the moves that are being prepared.
+    :ivar skipped: work id to the reason why it was not moved, though it should.
+    :ivar given_up: those of them whose move had begun.
+    :ivar steps: what a planner by resources decided, in its own words.
     """
 
     operations: tuple[Operation, ...] = ()
     placements: Mapping[str, str] = field(factory=dict)
     errors: Mapping[str, str] = field(factory=dict)
+    pending: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    relocated: tuple[str, ...] = ()
+    moving: Mapping[str, str] = field(factory=dict)
+    skipped: Mapping[str, str] = field(factory=dict)
+    given_up: frozenset[str] = frozenset()
+    steps: tuple[object, ...] = ()

@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from ..keys import Keys, is_instance_id, is_work_id, shown
-from ..records import Member, OwnerRecord, RecordError, TransferRequest, WorkItem
+from ..records import (
+    Member,
+    OwnerRecord,
+    RecordError,
+    StatusReport,
+    TransferRequest,
+    WorkItem,
+    decode_status,
+)
+from .deployment import LEAVE as LEAVE
+from .deployment import MAINTENANCE as MAINTENANCE
 
 if TYPE_CHECKING:
     from ..consul.model import Entry
 
-#: What an operator may want of a member (``intent/nodes/<id>``).  Under either
-#: it is given nothing; under the first it keeps what it has, under the second
-#: all that moves away.
-MAINTENANCE = "maintenance"
-LEAVE = "leave"
-
-#: What a member is under each, that may not be given work.
+#: What a member is that may not be given work, by what an operator wants of it
+#: (``intent/nodes/<id>``).  Under either it is given nothing; under the first it
+#: keeps what it has, under the second all that moves away.
 _REFUSALS = {MAINTENANCE: "in maintenance", LEAVE: "wanted away"}
 
 
@@ -44,6 +50,24 @@ class Snapshot:
     assignments: Sequence[Entry] = ()
     owners: Sequence[Entry] = ()
     intent: Sequence[Entry] = ()
+    statuses: Sequence[Entry] = ()
+    lost: Sequence[Entry] = ()
+
+
+@frozen
+class Recalled:
+    """
+    What a leader remembers of its term that no key tells.
+
+    :ivar awaited: members that are gone, and for whose return is waited.  Who
+        is gone and not among them does not come back.
+    :ivar overdue: work id to why its move takes too long.
+    :ivar held: work id to why it is not to be moved now.
+    """
+
+    awaited: frozenset[str] = frozenset()
+    overdue: Mapping[str, str] = field(factory=dict)
+    held: Mapping[str, str] = field(factory=dict)
 
 
 @frozen
@@ -54,6 +78,7 @@ class ClusterState:
     :ivar now: the time, on the lease clock, in seconds.
     :ivar members: the live members, by id; see :attr:`Member.live`.
     :ivar work: what is to be run: the values, by work id.
+    :ivar work_index: their ModifyIndexes, by work id.
     :ivar assignments: who is to run what as last decided: the values, by
         member (alive or not), then by work id.
     :ivar owners: who runs what, by work id.
@@ -61,6 +86,11 @@ class ClusterState:
     :ivar node_intents: what operators want of members, by id.
     :ivar relocations: where operators want items, by work id; empty for any
         other place.
+    :ivar relocation_index: the ModifyIndexes of these wishes, by work id.
+    :ivar statuses: what the members report of their work, by id; only of those
+        whose reports were read, and whole.
+    :ivar lost: since when members are missed, by id: the values.
+    :ivar recalled: what the leader remembers.
     :ivar frozen: operators want nothing to be planned.
     :ivar freeze_reason: why they do, in their words; may be empty.
     :ivar stray: keys that cannot be ours (illegal ids, foreign depth), as they
@@ -71,11 +101,16 @@ class ClusterState:
     now: float = 0.0
     members: Mapping[str, Member] = field(factory=dict)
     work: Mapping[str, bytes] = field(factory=dict)
+    work_index: Mapping[str, int] = field(factory=dict)
     assignments: Mapping[str, Mapping[str, bytes]] = field(factory=dict)
     owners: Mapping[str, OwnerRecord] = field(factory=dict)
     owner_entries: Mapping[str, Entry] = field(factory=dict)
     node_intents: Mapping[str, str] = field(factory=dict)
     relocations: Mapping[str, str] = field(factory=dict)
+    relocation_index: Mapping[str, int] = field(factory=dict)
+    statuses: Mapping[str, StatusReport] = field(factory=dict)
+    lost: Mapping[str, Entry] = field(factory=dict)
+    recalled: Recalled = field(factory=Recalled)
     frozen: bool = False
     freeze_reason: str = ""
     stray: tuple[str, ...] = ()
@@ -93,15 +128,21 @@ class ClusterState:
         owner_entries = reading.owner_entries(snapshot.owners, work)
         owners = reading.owners(owner_entries)
         reading.intent(snapshot.intent)
+        statuses = reading.statuses(snapshot.statuses)
+        lost = reading.lost(snapshot.lost)
         return cls(
             now=snapshot.now,
             members=members,
             work=work,
+            work_index=reading.work_index,
             assignments=assignments,
             owners=owners,
             owner_entries=owner_entries,
             node_intents=reading.node_intents,
             relocations=reading.relocations,
+            relocation_index=reading.relocation_index,
+            statuses=statuses,
+            lost=lost,
             frozen=reading.freeze_reason is not None,
             freeze_reason=reading.freeze_reason or "",
             stray=tuple(reading.stray),
@@ -173,6 +214,8 @@ class _Reading:
         self.problems: dict[str, str] = {}
         self.node_intents: dict[str, str] = {}
         self.relocations: dict[str, str] = {}
+        self.relocation_index: dict[str, int] = {}
+        self.work_index: dict[str, int] = {}
         self.freeze_reason: str | None = None
 
     def members(self, entries: Sequence[Entry]) -> dict[str, Member]:
@@ -196,6 +239,7 @@ class _Reading:
             name = entry.key[start:]
             if is_work_id(name):
                 work[name] = entry.value
+                self.work_index[name] = entry.modify_index
             else:
                 self.stray.append(shown(entry.key))
         return work
@@ -248,6 +292,38 @@ class _Reading:
             owners[work] = record
         return owners
 
+    def statuses(self, entries: Sequence[Entry]) -> dict[str, StatusReport]:
+        start = len(self._keys.statuses)
+        chunks: dict[str, dict[int, bytes]] = {}
+        for entry in entries:
+            member, _, number = entry.key[start:].partition("/")
+            if is_instance_id(member) and number.isdecimal() and number.isascii():
+                chunks.setdefault(member, {})[int(number)] = entry.value
+            else:
+                self.stray.append(shown(entry.key))
+        reports = {}
+        for member, values in chunks.items():
+            prefix = self._keys.status_of(member).removesuffix("/")
+            try:
+                report = decode_status(values, prefix)
+            except RecordError as error:
+                self.problems[error.key] = error.reason
+                continue
+            if report is not None:
+                reports[member] = report
+        return reports
+
+    def lost(self, entries: Sequence[Entry]) -> dict[str, Entry]:
+        start = len(self._keys.lost)
+        lost = {}
+        for entry in entries:
+            member = entry.key[start:]
+            if is_instance_id(member):
+                lost[member] = entry
+            else:
+                self.stray.append(shown(entry.key))
+        return lost
+
     def intent(self, entries: Sequence[Entry]) -> None:
         start = len(self._keys.intent)
         for entry in entries:
@@ -269,6 +345,7 @@ class _Reading:
             elif what == "relocations" and is_work_id(name):
                 if not text or is_instance_id(text):
                     self.relocations[name] = text
+                    self.relocation_index[name] = entry.modify_index
                 else:
                     self._refuse(entry, "neither empty nor an instance id")
             else:
