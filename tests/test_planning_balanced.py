@@ -396,7 +396,7 @@ class PropertyTests(SynchronousTestCase):
             if isinstance(op, Unassign):
                 self.assertNotEqual(found.placements.get(op.work), op.member)
             else:
-                target = op.member if isinstance(op, Assign) else op.target
+                target = op.target if isinstance(op, Move) else op.member
                 self.assertNotIn(op.work, state.assignments.get(target, ()))
 
     @given(clusters(), st.data())

@@ -222,7 +222,7 @@ class MaintenanceProperties(SynchronousTestCase):
         """
         for op in planner.plan(state).operations:
             if not isinstance(op, Unassign):
-                target = op.member if isinstance(op, Assign) else op.target
+                target = op.target if isinstance(op, Move) else op.member
                 self.assertNotIn(target, state.node_intents)
                 self.assertIn(target, state.receivers)
 
