@@ -545,7 +545,7 @@ class AssignmentTests(SynchronousTestCase):
         for item in (None, WorkItem("w"), WorkItem("w", raw=b"\xff\x00"), odd):
             for phase in ("run", PREPARE):
                 for extra in ({}, {"new": 1}):
-                    whole = Assignment("m", "w", phase, item, extra=extra)
+                    whole = Assignment("m", "w", phase, item, 17, extra=extra)
 
                     self.assertEqual(
                         Assignment.from_value("m", "w", whole.encode()), whole
@@ -743,13 +743,59 @@ class StatusTests(SynchronousTestCase):
         for value, words in (
             ({}, "report"),
             ({"report": "x", "count": 1, "items": []}, "items"),
-            ({"report": "x", "count": 1, "items": {"w": 3}}, "'w'"),
-            ({"report": "x", "count": 1, "items": {"w": {"state": 3}}}, "state"),
             ({"report": "x", "count": -1}, "count"),
         ):
             error = self.assertRaises(RecordError, decode_status, {0: dump(value)})
             self.assertIn(words, error.reason)
         self.assertRaises(RecordError, decode_status, {**chunks, 1: b"{}"})
+
+    def test_unreadable_items(self) -> None:
+        """
+        An item whose status cannot be read says so itself, and the others are
+        reported all the same.
+        """
+        items = {"w1": 3, "w2": {"state": 3}, "w3": {"state": "running"}}
+        found = decode_status({0: dump({"report": "x", "count": 1, "items": items})})
+
+        assert found is not None
+        self.assertEqual(found.items["w3"], WorkStatus())
+        self.assertEqual(found.items["w1"].state, "unknown")
+        self.assertIn("not an object", found.items["w1"].error)
+        self.assertIn("state is a number", found.items["w2"].error)
+
+    def test_node(self) -> None:
+        """
+        What the member measures of itself goes along, however many chunks there
+        are; a change of it is another report, and nothing of it takes none of
+        the room.
+        """
+        node = {"cpu": 12.5, "memory": 1024, "gpus": [{"usage": 3}]}
+        for items in (0, 1, 5000):
+            bare = self.report(items)
+            report = StatusReport(bare.items, node)
+
+            self.assertEqual(decode_status(self.chunks(report)), report)
+            self.assertNotEqual(encode_status(report), encode_status(bare))
+
+    @given(st.integers(0, 40), st.integers(0, 100))
+    def test_node_and_limit(self, items: int, size: int) -> None:
+        """
+        With it, too, chunks keep to the limit.
+        """
+        report = StatusReport(self.report(items).items, {"x": "y" * size})
+        chunks = encode_status(report, 500)
+
+        self.assertLessEqual(max(map(len, chunks)), 500)
+        self.assertEqual(decode_status(dict(enumerate(chunks))), report)
+
+    def test_unreadable_node(self) -> None:
+        """
+        What cannot be read of it is what is wrong with the node.
+        """
+        found = decode_status({0: dump({"report": "x", "count": 1, "node": 3})})
+
+        assert found is not None
+        self.assertIn("node is a number", found.node["error"])
 
     def test_huge_count(self) -> None:
         """

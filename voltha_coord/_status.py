@@ -27,6 +27,9 @@ CHUNK_BYTES = 256 * 1024
 #: The longest error text that is reported, in characters.
 ERROR_CHARACTERS = 2000
 
+#: The state of an item of which the status cannot be read.
+UNKNOWN = "unknown"
+
 # What a chunk holds beside its items: the report's name, count, punctuation.
 _ENVELOPE_BYTES = 200
 
@@ -85,9 +88,12 @@ class StatusReport:
     What one member says of all the work it has: ``status/<id>/<n>``.
 
     :ivar items: by work id.
+    :ivar node: what the member measures of itself, by resource; empty where it
+        does not.
     """
 
     items: Mapping[str, WorkStatus] = field(factory=dict)
+    node: Mapping[str, Any] = field(factory=dict)
 
 
 def _without_holes(value: Any) -> Any:
@@ -118,7 +124,8 @@ def encode_status(report: StatusReport, limit: int = CHUNK_BYTES) -> list[bytes]
     Give the chunks of a report, each of at most ``limit`` bytes.  Write them
     from the last to the first; see Note [Chunks of a report].
     """
-    room = limit - _ENVELOPE_BYTES
+    node = b'"node":%s,' % dump(_without_holes(report.node)) if report.node else b""
+    room = limit - _ENVELOPE_BYTES - len(node)
     groups: list[list[bytes]] = [[]]
     size = 0
     for work in sorted(report.items):
@@ -129,12 +136,12 @@ def encode_status(report: StatusReport, limit: int = CHUNK_BYTES) -> list[bytes]
         groups[-1].append(pair)
         size += len(pair) + 1
     bodies = [b",".join(group) for group in groups]
-    name = hashlib.sha256(b"\n".join(bodies)).hexdigest()[:16].encode()
+    name = hashlib.sha256(b"\n".join([*bodies, node])).hexdigest()[:16].encode()
     head = b'{"report":"%s",' % name
-    counts = [b'"count":%d,' % len(bodies)] + [b""] * (len(bodies) - 1)
+    firsts = [b'"count":%d,' % len(bodies) + node] + [b""] * (len(bodies) - 1)
     return [
-        head + count + b'"items":{' + body + b"}}"
-        for count, body in zip(counts, bodies, strict=True)
+        head + first + b'"items":{' + body + b"}}"
+        for first, body in zip(firsts, bodies, strict=True)
     ]
 
 
@@ -143,7 +150,9 @@ def decode_status(
 ) -> StatusReport | None:
     """
     Give the report the chunks make up, ``None`` while it is incomplete.  Chunks
-    beyond the count, left over from a longer report, are passed over.
+    beyond the count, left over from a longer report, are passed over.  An item
+    of which the status cannot be read has the state ``unknown`` and says why;
+    so does a ``node`` that cannot be.
 
     :param chunks: the values by chunk number.
     :param key: the prefix they were read under, for error texts.
@@ -155,6 +164,9 @@ def decode_status(
     name = first.required_text("report")
     count = first.whole("count")
     first.refuse_problems()
+    node = first.mapping("node")
+    if first.problems:
+        node, first.problems = {"error": first.problems[0]}, []
     items = _items(first)
     for number in range(1, count):
         if number not in chunks:
@@ -165,15 +177,19 @@ def decode_status(
             fields.refuse_problems()
             return None
         items.update(_items(fields))
-    return StatusReport(items)
+    return StatusReport(items, node)
 
 
 def _items(fields: Fields) -> dict[str, WorkStatus]:
     values = fields.mapping("items")
     fields.refuse_problems()
-    statuses = {}
-    for work, value in values.items():
-        if not isinstance(value, dict):
-            raise RecordError(fields.key, f"the status of {work!r} is not an object")
-        statuses[work] = WorkStatus._from_fields(Fields(fields.key, value))
-    return statuses
+    return {work: _read(fields.key, value) for work, value in values.items()}
+
+
+def _read(key: str, value: object) -> WorkStatus:
+    if not isinstance(value, dict):
+        return WorkStatus(state=UNKNOWN, error="its status is not an object")
+    try:
+        return WorkStatus._from_fields(Fields(key, value))
+    except RecordError as error:
+        return WorkStatus(state=UNKNOWN, error=f"its status: {error.reason}")

@@ -122,6 +122,8 @@ class Assignment:
     :ivar phase: ``run``, or ``prepare`` for a move that is being prepared.
     :ivar item: the item as applied; ``None`` where the value is empty, as the
         original's and those of our simple leaders are.
+    :ivar restart: the ModifyIndex of the work item whose ``force`` asked last for
+        it to be started anew; 0 for never.
     :ivar problem: why ``item`` could not be read; ``None`` when it could.
     """
 
@@ -129,6 +131,7 @@ class Assignment:
     work: str
     phase: str = RUN
     item: WorkItem | None = None
+    restart: int = 0
     problem: str | None = None
     extra: Mapping[str, Any] = field(factory=dict)
 
@@ -146,6 +149,7 @@ class Assignment:
         except RecordError as error:
             return cls(member, work, problem=error.reason)
         phase = fields.text("phase", RUN)
+        restart = fields.whole("restart")
         item = None
         plain = fields.optional_text("raw")
         if plain is not None:
@@ -155,7 +159,7 @@ class Assignment:
                 fields.problems.append("raw is not base64")
         elif "item" in fields.extra:
             item = WorkItem._from_fields(work, Fields(key, fields.mapping("item")))
-        return cls(member, work, phase, item, fields.problem, fields.extra)
+        return cls(member, work, phase, item, restart, fields.problem, fields.extra)
 
     def encode(self) -> bytes:
         """
@@ -163,8 +167,10 @@ class Assignment:
         key.
         """
         known: dict[str, Any] = {"phase": self.phase}
+        if self.restart:
+            known["restart"] = self.restart
         if self.item is None:
-            if self.phase == RUN and not self.extra:
+            if self.phase == RUN and not self.restart and not self.extra:
                 return b""
         elif self.item.raw is None:
             known["item"] = self.item.to_json()
