@@ -115,7 +115,7 @@ class ShippedPluginsTests(SynchronousTestCase):
         """
         The shipped leaders are found by name, and make a leader.
         """
-        for name in ("balanced", "hash-ring"):
+        for name in ("balanced", "hash-ring", "resource"):
             plugin = find_leader(name)
             verifyObject(ILeaderPlugin, plugin)
             self.assertEqual(plugin.name, name)
@@ -215,7 +215,7 @@ class FindTests(SynchronousTestCase):
         """
         error = self.assertRaises(ConfigurationError, find_leader, "best")
         self.assertEqual(
-            str(error), "'best' is no leader: there is balanced, hash-ring"
+            str(error), "'best' is no leader: there is balanced, hash-ring, resource"
         )
         error = self.assertRaises(ConfigurationError, find_worker, "best")
         self.assertIn("'best' is no worker: there is track", str(error))

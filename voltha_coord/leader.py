@@ -10,6 +10,7 @@ pure function), and writes what it gave behind the term's fence
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred, inlineCallbacks
@@ -17,6 +18,7 @@ from zope.interface import implementer
 
 from ._loops import Tasks
 from ._types import Steps
+from .closer_look import CloserLook
 from .errors import LeaseOverError
 from .interfaces import ILeader, IPlanner
 from .lookout import Lookout
@@ -25,6 +27,7 @@ from .pass_loop import PassLoop
 from .pass_report import PassReport
 from .passes import Passes
 from .planning.balanced import BalancedPlanner
+from .recollection import Recollection
 from .snapshot import Look
 from .transfers import Transfers
 
@@ -64,15 +67,24 @@ class Leader:
             random=coordinator.random,
             log=log,
         )
-        pace = Pace(coordinator.steady.seconds, settings.resync_interval)
+        by_resources = getattr(self._planner, "by_resources", False)
+        now = coordinator.steady.seconds
+        interval = settings.sync_interval if by_resources else math.inf
+        pace = Pace(now, settings.resync_interval, interval)
+        recollection = None
+        if by_resources:
+            recollection = Recollection(
+                now, coordinator.wall_clock, coordinator.keys, settings
+            )
         self._passes = Passes(
-            coordinator.steady.seconds,
+            now,
             coordinator.api,
             coordinator.keys,
             settings,
             term,
             planner=self._planner,
             succession=coordinator.succession,
+            recollection=recollection,
             pace=pace,
             tally=coordinator.tally.passes,
             log=log,
@@ -101,6 +113,20 @@ class Leader:
             retries=coordinator.retry_timers,
             log=log,
         )
+        self._closer_look: CloserLook | None = None
+        if by_resources:
+            self._closer_look = CloserLook(
+                coordinator.steady,
+                coordinator.api,
+                coordinator.keys,
+                settings,
+                want_pass=self._loop.want,
+                moving=lambda: self._passes.moving,
+                random=coordinator.random,
+                tally=coordinator.tally.watch,
+                retries=coordinator.retry_timers,
+                log=log,
+            )
 
     @property
     def last_pass(self) -> PassReport:
@@ -134,6 +160,8 @@ class Leader:
         departed = max(0.0, self._settings.departed_soak - self._vacancy)
         self._loop.want(departed if state.assignments else self._settings.soak)
         self._lookout.start(state)
+        if self._closer_look is not None:
+            self._closer_look.start()
         self._tasks.spawn("leader", self._loop.run)
 
     @inlineCallbacks
@@ -148,3 +176,5 @@ class Leader:
         yield self._tasks.stop()
         yield self._transfers.stop()
         yield self._lookout.stop()
+        if self._closer_look is not None:
+            yield self._closer_look.stop()

@@ -17,11 +17,18 @@ class Pace:
 
     :param now: the time, in seconds.
     :param resync_interval: seconds between two consistent snapshots.
+    :param interval: seconds between two passes at most, whatever they look at.
     """
 
-    def __init__(self, now: Callable[[], float], resync_interval: float) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        resync_interval: float,
+        interval: float = math.inf,
+    ) -> None:
         self._now = now
         self._resync_interval = resync_interval
+        self._interval = interval
         self._consistent_at = -math.inf
         self.begin()
 
@@ -30,6 +37,7 @@ class Pace:
         A pass begins: what was wanted before is in what it looks at.
         """
         self._soak = self._latest = self._wanted = math.inf
+        self._regular = self._now() + self._interval
 
     def want(self, soak: float) -> None:
         """
@@ -66,4 +74,4 @@ class Pace:
         """
         When the next pass is due.
         """
-        return min(self._wanted, self.resync)
+        return min(self._wanted, self.resync, self._regular)

@@ -38,6 +38,7 @@ from .ownership import lease_over
 from .pace import Pace
 from .pass_report import PassReport
 from .planning.state import ClusterState
+from .recollection import Recollection
 from .records import OwnerRecord
 from .remarks import Remarks
 from .reminding import Reminders
@@ -58,6 +59,8 @@ class Passes:
     :param term: behind whose fence is written.
     :param planner: decides where work goes.
     :param succession: judges whose lease is over.
+    :param recollection: what is remembered from pass to pass, where the planner
+        plans by resources; ``None`` where it does not.
     :param pace: told of each look, and of the pass that is to follow.
     :param tally: counts what they come to.
     """
@@ -72,6 +75,7 @@ class Passes:
         *,
         planner: IPlanner,
         succession: Succession,
+        recollection: Recollection | None = None,
         pace: Pace,
         tally: PassTally,
         log: Any,
@@ -82,6 +86,7 @@ class Passes:
         self._term = term
         self._planner = planner
         self._succession = succession
+        self._recollection = recollection
         self._pace = pace
         self._tally = tally
         self._log = log
@@ -89,6 +94,7 @@ class Passes:
         self._reminders = Reminders(keys, settings.resync_interval)
         self._calm_until = term.lease.began + settings.soak
         self._waiting: tuple[OwnerRecord, ...] = ()
+        self._moving = False
         self._ended_at = now()
         self.last = PassReport()
 
@@ -107,6 +113,13 @@ class Passes:
         Note [Work of members that are gone].
         """
         return bool(self._waiting)
+
+    @property
+    def moving(self) -> bool:
+        """
+        Whether members are making ready what is to be moved to them.
+        """
+        return self._moving
 
     @inlineCallbacks
     def any_over(self) -> Steps[bool]:
@@ -135,7 +148,12 @@ class Passes:
         """
         now = self._now()
         look: Look = yield take_look(
-            self._api, self._keys, now, consistent=consistent, thorough=thorough
+            self._api,
+            self._keys,
+            now,
+            consistent=consistent,
+            thorough=thorough,
+            reports=self._recollection is not None,
         )
         if consistent:
             self._pace.looked(now)
@@ -150,6 +168,8 @@ class Passes:
         odd = (e.key for e in look.errors if not is_work_id(e.key[start:]))
         state = evolve(state, stray=(*state.stray, *map(shown, odd)))
         self._remarks.of(state)
+        if self._recollection is not None:
+            state = self._recollection.recall(state)
         return state
 
     @inlineCallbacks
@@ -180,6 +200,9 @@ class Passes:
         self._waiting = application.waiting
         reminders = self._reminders.due(state, {o.work for o in plan.operations})
         groups = (*application.groups, *reminders.values())
+        if self._recollection is not None:
+            self._recollection.heed(plan)
+            groups += (*self._recollection.writes(state),)
         if groups:
             outcome: TransactionOutcome = yield self._term.write(groups)
             self._tally.applied(application.done(outcome.applied))
@@ -189,6 +212,10 @@ class Passes:
         if reminders:
             self._reminders.made(reminders)
             self._remarks.reminded(work for _, work in reminders)
+        self._remarks.planned(plan)
+        self._moving = bool(plan.moving)
+        if plan.pending:
+            self._pace.want_by(self._now())
         self._report(began, state, application)
 
     def _members_missing(self, state: ClusterState) -> bool:
@@ -196,11 +223,7 @@ class Passes:
         Whether members that have work are not there; see Note [After an
         outage].
         """
-        missing = [
-            name
-            for name, items in state.assignments.items()
-            if name not in state.members and not state.work.keys().isdisjoint(items)
-        ]
+        missing = state.missing
         self._remarks.missing(missing, self._calm_until - self._now())
         return bool(missing)
 

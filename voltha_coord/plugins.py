@@ -31,12 +31,26 @@ class LeaderPlugin:
     :ivar leader: is called with the Coordinator, and with what ``planner``
         gives where there is one.
     :ivar planner: is called without arguments.
+    :ivar emergency: makes what plans for a member that is cut off, called
+        without arguments; by default that is ``planner``.
+    :ivar by_resources: whether it plans by what the members have and use, so
+        that they are to measure and to tell it.
     """
 
-    def __init__(self, name: str, leader: str, planner: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        leader: str,
+        planner: str | None = None,
+        *,
+        emergency: str | None = None,
+        by_resources: bool = False,
+    ) -> None:
         self.name = name
         self.leader = leader
         self.planner = planner
+        self.emergency = emergency
+        self.by_resources = by_resources
 
     def resolve(self) -> None:
         """
@@ -44,7 +58,7 @@ class LeaderPlugin:
 
         :raises ConfigurationError: naming the one that stands for nothing.
         """
-        _import(self.leader, self.planner)
+        _import(self.leader, self.planner, self.emergency)
 
     def __call__(self, coordinator: Any) -> ILeader:
         """
@@ -58,11 +72,12 @@ class LeaderPlugin:
 
     def emergency_planner(self) -> IPlanner:
         """
-        Make what plans for a member that is cut off: the leader's own planner
-        where there is one.
+        Make what plans for a member that is cut off: what is named for that, or
+        else the leader's own planner, where there is one.
         """
-        if self.planner is not None:
-            return namedAny(self.planner)()  # type: ignore[no-any-return]  # by name
+        name = self.emergency or self.planner
+        if name is not None:
+            return namedAny(name)()  # type: ignore[no-any-return]  # by name
         return make_emergency_planner(namedAny(self.leader))
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .planning.actions import Move
+from .planning.operations import Plan
 from .planning.state import ClusterState
 
 #: So many examples are named.
@@ -56,6 +58,32 @@ class Remarks:
                 count=len(members),
                 some=list(members[:SOME]),
                 seconds=round(seconds, 3),
+            )
+
+    def planned(self, plan: Plan) -> None:
+        """
+        Say what becomes of items that are not where they should be: which are
+        kept for members that are gone, which begin to move, which cannot.
+        """
+        if self._news("kept", plan.kept, unsaid=frozenset()) and plan.kept:
+            self._log.warning(
+                "work-kept",
+                items=len(plan.kept),
+                members=sorted({plan.placements[work] for work in plan.kept}),
+                effect="it is placed anew if they are not back in node_recover_timeout",
+            )
+        for step in plan.steps:
+            if isinstance(step, Move):
+                self._log.info(
+                    "work-moves",
+                    work=step.work,
+                    source=step.source,
+                    target=step.target,
+                )
+        skipped = tuple(sorted(plan.skipped.items()))
+        if self._news("skipped", skipped, unsaid=()) and skipped:
+            self._log.warning(
+                "work-not-moved", items=len(skipped), some=dict(skipped[:SOME])
             )
 
     def reminded(self, work: Iterable[str]) -> None:

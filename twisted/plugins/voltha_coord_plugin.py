@@ -29,4 +29,12 @@ hash_ring = LeaderPlugin(
     "voltha_coord.planning.hash_ring.HashRingPlanner",
 )
 
+resource = LeaderPlugin(
+    "resource",
+    "voltha_coord.leader.Leader",
+    "voltha_coord.planning.placing.ResourcePlanner",
+    emergency="voltha_coord.planning.placing.plan_alone",
+    by_resources=True,
+)
+
 track = WorkerPlugin("track", "voltha_coord.worker.Worker")

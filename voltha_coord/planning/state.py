@@ -178,6 +178,17 @@ class ClusterState:
         return _REFUSALS.get(self.node_intents.get(name, ""), "")
 
     @property
+    def missing(self) -> list[str]:
+        """
+        The members that are gone and have work.
+        """
+        return [
+            name
+            for name, items in self.assignments.items()
+            if name not in self.members and not self.work.keys().isdisjoint(items)
+        ]
+
+    @property
     def receivers(self) -> dict[str, float]:
         """
         The members that may be given work, in order of their ids, with their

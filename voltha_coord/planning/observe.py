@@ -1,0 +1,263 @@
+"""
+A cluster's state, as planning by resources sees it.
+
+# Note [What counts as a process]
+
+An item is where it is assigned to be run: what its member reports says how it
+fares there, and what it uses.  Where it is assigned to nobody, and a living
+member owns it, it runs there all the same; so it is a process there, of which
+nothing is known but its place, and will be assigned to that member anew.
+
+An item whose member is gone is no process.  If that member let go of it, its
+owner record is gone, and so nothing speaks for the place it had.  If the record
+stands the item was lost with its member: it is placed there still, and kept for
+as long as the member is awaited.
+
+# Note [Room for what is not measured]
+
+What a node uses is measured, and a process that was started a moment ago shows
+little of what it will use.  So an item that is to run, and of which its member
+does not tell what it uses, counts with its limits, on top of what is measured;
+and so it does with members that measure nothing about single items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from attrs import evolve
+
+from ..records import (
+    PREPARE,
+    RUN,
+    START,
+    STOP,
+    Assignment,
+    Member,
+    WorkItem,
+    WorkStatus,
+)
+from .deployment import (
+    DEGRADED,
+    LEAVE,
+    MAINTENANCE,
+    OFFLINE,
+    ONLINE,
+    Deployment,
+    Node,
+    Process,
+    Wanted,
+)
+from .limits import read_limits, read_resources, read_usage
+from .resources import Ledger
+from .shares import Share
+from .state import ClusterState
+
+#: What an item's order may be.
+ORDERS = (START, STOP)
+
+#: A member that is not awaited any more has been gone for ever.
+FOR_EVER = float("inf")
+
+_NOTHING: Mapping[str, Any] = {}
+
+#: What is known of an item of which its member tells nothing.
+_UNTOLD = WorkStatus(state="")
+
+
+@lru_cache(maxsize=200_000)
+def _wanted(work: str, value: bytes) -> tuple[Wanted, WorkItem]:
+    """
+    Read a work item.  Most are as they were a pass ago.
+    """
+    item = WorkItem.from_value(work, value)
+    limits, wrong = read_limits(item.limits)
+    problems = [item.problem or "", wrong]
+    if item.order not in ORDERS and "order" not in problems[0]:
+        problems.append(f"order {item.order!r} is neither start nor stop")
+    wanted = Wanted(
+        work,
+        item.order,
+        limits,
+        item.reference,
+        described(item),
+        item.metadata,
+        item.force,
+        problem="; ".join(filter(None, problems)),
+    )
+    return wanted, item
+
+
+@lru_cache(maxsize=200_000)
+def _assignment(member: str, work: str, value: bytes) -> Assignment:
+    return Assignment.from_value(member, work, value)
+
+
+def described(item: WorkItem) -> tuple[Any, ...]:
+    """
+    Give all of an item in which a change is a change of what runs.
+    """
+    return (item.config, item.limits, item.reference, item.weight, item.raw, item.extra)
+
+
+def wanted_item(state: ClusterState, work: str) -> WorkItem:
+    """
+    Give a work item as it is wanted.
+
+    :raises KeyError: when there is none of that id.
+    """
+    return _wanted(work, state.work[work])[1]
+
+
+def assignment(state: ClusterState, member: str, work: str) -> Assignment | None:
+    """
+    Give what a member is told about an item; ``None`` for nothing.
+    """
+    value = state.assignments.get(member, {}).get(work)
+    return None if value is None else _assignment(member, work, value)
+
+
+def runs(state: ClusterState, member: str, work: str) -> bool:
+    """
+    Whether an item is assigned to a member to be run there.
+    """
+    found = assignment(state, member, work)
+    return found is not None and found.phase == RUN
+
+
+def is_prepared(state: ClusterState, member: str, work: str) -> bool:
+    """
+    Whether an item is assigned to a member only to be made ready there.
+    """
+    if PREPARE.encode() not in state.assignments.get(member, {}).get(work, b""):
+        return False
+    found = assignment(state, member, work)
+    return found is not None and found.phase == PREPARE
+
+
+def observe(state: ClusterState) -> Deployment:
+    """
+    Give what planning by resources looks at.
+
+    How long members may be gone was decided by whoever remembers since when
+    they are: one that is awaited has been gone for no time, one that is not for
+    ever.
+    """
+    nodes = {name: _node(state, member) for name, member in state.members.items()}
+    absent = sorted(state.assignments.keys() - nodes.keys())
+    for name in absent:
+        gone = 0.0 if name in state.recalled.awaited else FOR_EVER
+        nodes[name] = Node(name, OFFLINE, gone)
+    processes = []
+    ledger = Ledger(nodes)
+    for process, measured in _processes(state):
+        processes.append(process)
+        if not measured and process.order != STOP:
+            ledger.add(process.node, process.limits)
+    room = ledger.resources
+    return Deployment(
+        nodes={name: evolve(n, resources=room[name]) for name, n in nodes.items()},
+        work=[_wanted(work, value)[0] for work, value in state.work.items()],
+        processes=processes,
+        placements={**_owners(state), **dict(_lost_with(state, absent))},
+        relocations={**_evacuations(nodes, processes), **state.relocations},
+        held=state.recalled.held,
+        node_recover_timeout=0.0,
+    )
+
+
+def _node(state: ClusterState, member: Member) -> Node:
+    report = state.statuses.get(member.id)
+    used = _NOTHING if report is None else report.node
+    resources = read_resources(member.resources, used)
+    if not state.refusal(member.id):
+        where = DEGRADED if resources.error else ONLINE
+    else:
+        where = MAINTENANCE if member.id in state.keepers else LEAVE
+    return Node(member.id, where, resources=resources)
+
+
+def _processes(state: ClusterState) -> Iterator[tuple[Process, bool]]:
+    """
+    See Note [What counts as a process].
+
+    :return: each of them, and whether it is known what it uses.
+    """
+    placed = set()
+    for member in sorted(state.members):
+        report = state.statuses.get(member)
+        statuses = _NOTHING if report is None else report.items
+        for work, value in state.assignments.get(member, _NOTHING).items():
+            found = _assignment(member, work, value)
+            if found.phase == RUN:
+                placed.add(work)
+                yield _process(state, member, work, found.item, statuses.get(work))
+    for work, owner in state.owners.items():
+        if work in state.work and work not in placed and owner.owner in state.members:
+            yield _process(state, owner.owner, work, None, None)
+
+
+def _process(
+    state: ClusterState,
+    member: str,
+    work: str,
+    item: WorkItem | None,
+    status: WorkStatus | None,
+) -> tuple[Process, bool]:
+    # Where its assignment says nothing the item runs as it is wanted; only that
+    # it is not said is to be changed.
+    as_wanted, wanted = _wanted(work, state.work.get(work, b""))
+    known = wanted if item is None else item
+    limits = as_wanted.limits if item is None else read_limits(item.limits)[0]
+    if status is None:
+        status = _UNTOLD
+    usage = read_usage(status.usage)
+    process = Process(
+        work,
+        member,
+        known.order,
+        status.state,
+        usage or (Share() if known.order == STOP else limits),
+        throttling=status.usage.get("throttling") is True,
+        # Only to be compared with those of the same member: one clock.
+        runtime=-(status.since or 0.0),
+        limits=limits,
+        reference=known.reference,
+        description=None if item is None else described(item),
+        metadata=known.metadata,
+        updated_at=-1,
+    )
+    return process, usage is not None
+
+
+def _owners(state: ClusterState) -> dict[str, str]:
+    """
+    Give who runs what: of several that an item is assigned to its owner keeps
+    it.
+    """
+    members = state.members
+    return {w: o.owner for w, o in state.owners.items() if o.owner in members}
+
+
+def _lost_with(state: ClusterState, absent: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """
+    Give the items that were lost with their members, and those.
+    """
+    for member in absent:
+        for work in state.assignments[member]:
+            if work not in state.work or work not in state.owner_entries:
+                continue
+            owner = state.owner_of(work)
+            if owner in (member, None) and runs(state, member, work):
+                yield work, member
+
+
+def _evacuations(
+    nodes: Mapping[str, Node], processes: Iterable[Process]
+) -> dict[str, str]:
+    """
+    Want everything elsewhere that is on a node which is to be left.
+    """
+    return {p.id: "" for p in processes if nodes[p.node].state == LEAVE}

@@ -1,0 +1,121 @@
+"""
+The planner of the resource leader: commands run where there is room for them.
+
+It looks at the cluster as nodes and processes (:mod:`~.observe`), goes on with
+the moves that are under way (:mod:`~.moves`), decides in three phases
+(:mod:`~.synchronize`, :mod:`~.rebalance`, :mod:`~.relocate`), and gives what was
+decided as operations on assignments (:mod:`~.carrying_out`).
+
+# Note [Rounds]
+
+What synchronizing may cost in one go is bounded.  What is left is decided in
+the next round, on the state that this one leads to; one snapshot serves for
+:data:`ROUNDS` of them.  What is left after these is pending: the plan says so,
+and the next pass follows at once.  Rebalancing and relocating come when nothing
+is left to synchronize.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+from zope.interface import implementer
+
+from ..interfaces import IPlanner
+from .actions import Action, Error, Move, Null, Reject
+from .carrying_out import Decided, carry_out
+from .deployment import Deployment
+from .moves import see_to_moves
+from .observe import observe, runs
+from .opening import Explain
+from .operations import Plan
+from .rebalance import rebalance
+from .relocate import relocate
+from .state import ClusterState
+from .synchronize import advance, synchronize
+
+#: So many rounds of synchronizing are made on one snapshot; see Note [Rounds].
+ROUNDS = 30
+
+
+@implementer(IPlanner)
+@frozen
+class ResourcePlanner:
+    """
+    Places items where there is room for them; see the head of the module.
+
+    :ivar by_resources: that it looks at what members report, and waits for those
+        that are gone.
+    :ivar improving: whether it rebalances and relocates as well.
+    :ivar explain: told of each operation, and of what nodes use by then, before
+        it is counted.
+    """
+
+    improving: bool = True
+    explain: Explain | None = None
+    by_resources = True
+
+    def plan(self, state: ClusterState) -> Plan:
+        """
+        Give what is to be done.
+        """
+        if state.frozen or not state.members:
+            return Plan(placements=_as_assigned(state))
+        deployment = observe(state)
+        moves = see_to_moves(state, deployment.nodes)
+        under_way = {**moves.ready, **moves.going_on}
+        decided = self.decide(evolve(deployment, moving=under_way))
+        return carry_out(state, moves, decided)
+
+    def decide(self, deployment: Deployment) -> Decided:
+        """
+        Go through the phases; see Note [Rounds].
+        """
+        now, rounds = deployment, 0
+        actions: list[Action] = []
+        while True:
+            result = synchronize(now, explain=self.explain)
+            rounds += 1
+            now = advance(now, result)
+            more = result.exhausted and rounds < ROUNDS
+            # Each round judges everything; the last one's word counts.
+            actions += (a for a in result.operations if not (more and _judges(a)))
+            if not more:
+                break
+        done: tuple[str, ...] = ()
+        if not result.exhausted and self.improving:
+            # What is being moved is counted already.
+            now = evolve(now, moving=deployment.moving)
+            rebalanced = rebalance(now, result.ledger, self.explain)
+            moved = {
+                a.work: a.target for a in rebalanced.operations if isinstance(a, Move)
+            }
+            now = evolve(now, moving={**now.moving, **moved})
+            relocated = relocate(now, result.ledger, explain=self.explain)
+            actions += (*rebalanced.operations, *relocated.operations)
+            done = relocated.done
+        return Decided(tuple(actions), result.placements, done, result.exhausted)
+
+
+def _judges(action: Action) -> bool:
+    return isinstance(action, Null | Reject | Error)
+
+
+def plan_alone() -> ResourcePlanner:
+    """
+    Make what plans for a member that is cut off: it places what is lost, and
+    moves nothing.
+    """
+    return ResourcePlanner(improving=False)
+
+
+def _as_assigned(state: ClusterState) -> dict[str, str]:
+    """
+    Give the members that are to run the items as things are; of several the
+    last one.
+    """
+    return {
+        work: member
+        for member, items in sorted(state.assignments.items())
+        for work in items
+        if work in state.work and runs(state, member, work)
+    }
