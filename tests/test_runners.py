@@ -45,6 +45,8 @@ class TrackRunnerTests(SynchronousTestCase):
             self.assertIsNone(call(item))
         self.assertIsNone(runner.start_work(item, b"report"))
         self.assertEqual(runner.usage(item), {})
+        self.assertIsNone(runner.listen(lambda work: None))
+        self.assertIsNone(runner.condition(item))
 
 
 class Plain:
@@ -88,6 +90,8 @@ class CompleteTests(SynchronousTestCase):
         self.assertIsNone(runner.report(item))
         self.assertIsNone(runner.update_work(item))
         self.assertIsNone(runner.prepare_work(item))
+        self.assertIsNone(runner.listen(lambda work: None))
+        self.assertIsNone(runner.condition(item))
 
     def test_whole(self) -> None:
         """
@@ -137,4 +141,6 @@ STEPS = (
     "update_work",
     "report",
     "usage",
+    "listen",
+    "condition",
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._version import __version__ as __version__
+    from .condition import Condition as Condition
     from .coordinator import Coordinator as Coordinator
     from .coordinator import LeaseView as LeaseView
     from .errors import AccessDenied as AccessDenied
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "__version__": "_version",
     "AccessDenied": "errors",
+    "Condition": "condition",
     "ConfigurationError": "errors",
     "Connection": "events",
     "ConnectionChanged": "events",
@@ -79,6 +81,7 @@ __all__ = [  # noqa: RUF022 - in the order in which they are met
     "Leader",
     "Worker",
     "WorkItem",
+    "Condition",
     "Member",
     "LeaderChanged",
     "MembersChanged",

@@ -7,7 +7,7 @@ import it and still be cheap to find.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
@@ -15,6 +15,7 @@ from zope.interface import Attribute, Interface
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
+    from .condition import Condition
     from .planning.operations import Plan
     from .planning.state import ClusterState
     from .records import WorkItem
@@ -161,7 +162,32 @@ class IRunner(Interface):
     and when it takes longer than ``Settings.stop_timeout``; once it has
     succeeded the item has stopped, whatever becomes of ``stop_work``, and hands
     nothing over.
+
+    The worker heeds the order of an item by itself, whatever the runner: one that
+    is to be stopped (``WorkItem.order`` ``stop``) stays with this member, and is
+    stopped with ``stop_work``; once it is to run again ``start_work`` is called.
+    So it is for one that is to be started anew.
     """
+
+    def listen(changed: Callable[[str], None]) -> None:
+        """
+        Say from now on when an item changes by itself.
+
+        Called once, before anything else.  A runner whose items can end by
+        themselves keeps ``changed`` and calls it, in the reactor's thread, with
+        the id of each item of which :meth:`condition` would say something new.
+        """
+
+    def condition(item: WorkItem) -> Condition | None:
+        """
+        Give how an item fares that was started; ``None`` when there is nothing
+        to say but that it runs.  Returns at once.
+
+        Asked after ``start_work`` and ``update_work`` have succeeded, and
+        whenever the runner has said that it changed.  State, error and details
+        are shown with the item; where it runs is not touched by them, and
+        ``stop_work`` is still what ends it.
+        """
 
     def prepare_work(item: WorkItem) -> Deferred[None] | None:
         """

@@ -18,6 +18,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
+from voltha_coord.condition import Condition
 from voltha_coord.interfaces import IRunner
 from voltha_coord.records import WorkItem
 
@@ -226,3 +227,14 @@ class FloorRunner:
         Nothing is used.
         """
         return {}
+
+    def listen(self, changed: Callable[[str], None]) -> None:
+        """
+        Nothing changes by itself.
+        """
+
+    def condition(self, item: WorkItem) -> Condition | None:
+        """
+        What was started runs.
+        """
+        return None

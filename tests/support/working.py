@@ -52,6 +52,8 @@ class StringRunner:
     :ivar reports: what ``report`` returns or raises, by work id.
     :ivar items: the item of each start, preparation and update, in order.
     :ivar usages: what ``usage`` returns or raises, by work id.
+    :ivar conditions: the same for ``condition``.
+    :ivar listeners: who asked to be told when an item changes by itself.
     """
 
     def __init__(self, floor: Floor | None = None) -> None:
@@ -65,6 +67,8 @@ class StringRunner:
         self.updates: dict[str, Any] = {}
         self.reports: dict[str, Any] = {}
         self.usages: dict[str, Any] = {}
+        self.conditions: dict[str, Any] = {}
+        self.listeners: list[Callable[[str], None]] = []
 
     def _answer(self, answers: Mapping[str, Any], item: WorkItem) -> Any:
         answer = answers.get(item.id)
@@ -127,6 +131,26 @@ class StringRunner:
         Use what the test says.
         """
         return self._answer(self.usages, item) or {}
+
+    def listen(self, changed: Callable[[str], None]) -> None:
+        """
+        Tell somebody more from now on.
+        """
+        self.listeners.append(changed)
+
+    def condition(self, item: WorkItem) -> Any:
+        """
+        Fare as the test says.
+        """
+        return self._answer(self.conditions, item)
+
+    def fare(self, work: str, condition: Any) -> None:
+        """
+        Let an item fare in another way, by itself.
+        """
+        self.conditions[work] = condition
+        for changed in self.listeners:
+            changed(work)
 
     def asked(self, verb: str) -> list[str]:
         """

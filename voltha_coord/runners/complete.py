@@ -14,7 +14,14 @@ from .track import TrackRunner
 NEEDED = ("start_work", "stop_work")
 
 #: What a runner may leave out; then nothing is done.
-OPTIONAL = ("prepare_work", "update_work", "report", "usage")
+OPTIONAL = (
+    "prepare_work",
+    "update_work",
+    "report",
+    "usage",
+    "listen",
+    "condition",
+)
 
 
 class _Completed:

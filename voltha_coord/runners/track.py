@@ -6,11 +6,12 @@ For applications that look at ``worker.my_workload``, or listen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from zope.interface import implementer
 
+from ..condition import Condition
 from ..interfaces import IRunner
 from ..records import WorkItem
 
@@ -52,3 +53,14 @@ class TrackRunner:
         Nothing is used.
         """
         return {}
+
+    def listen(self, changed: Callable[[str], None]) -> None:
+        """
+        Nothing changes by itself.
+        """
+
+    def condition(self, item: WorkItem) -> Condition | None:
+        """
+        There is nothing to say but that it runs.
+        """
+        return None
