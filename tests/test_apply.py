@@ -181,6 +181,18 @@ class ApplyTests(SynchronousTestCase):
 
         verbs = [op.verb for group in application.groups for op in group]
         self.assertNotIn("delete-cas", verbs)
+        self.assertEqual((application.held, application.waiting), (0, ()))
+
+    def test_asked_early(self) -> None:
+        """
+        Whether the lease of one that is gone is over is asked from the
+        beginning, so that nothing is waited for twice.
+        """
+        state = owned(cluster(["b"], ["w1"], {"a": ["w1"]}), w1="a")
+
+        self.prepare(state, Plan(placements={"w1": "a"}, kept=frozenset({"w1"})))
+
+        self.assertEqual([asked.session for asked in self.judge.asked], [session("a")])
 
     def test_relocated(self) -> None:
         """

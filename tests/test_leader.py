@@ -481,7 +481,9 @@ class PassTests(LeaderCase):
         self.assertIsNot(leader.leader, first)
 
         passes = leader.tally.passes
-        self.assertEqual(passes.operations, {"assign": 2, "move": 0, "unassign": 1})
+        self.assertEqual(
+            passes.operations, {"assign": 2, "move": 0, "reassign": 0, "unassign": 1}
+        )
         self.assertGreaterEqual(passes.outcomes.counts["made"], 2)
         self.assertGreaterEqual(passes.outcomes.counts["frozen"], 1)
         self.assertEqual(passes.outcomes.counts["failed"], 0)

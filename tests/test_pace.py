@@ -34,6 +34,20 @@ class PaceTests(SynchronousTestCase):
         self.assertEqual((self.pace.due, self.pace.resync), (100.0, 100.0))
         self.assertEqual(Pace(self.clock.seconds, 100.0).due, -math.inf)
 
+    def test_interval(self) -> None:
+        """
+        Where passes are regular one is due so many seconds after the last one
+        began, whatever it looked at.
+        """
+        pace = Pace(self.clock.seconds, 100.0, 5.0)
+        pace.looked(0.0)
+        self.assertEqual(pace.due, 5.0)
+
+        self.clock.advance(7.0)
+        pace.begin()
+
+        self.assertEqual((pace.due, pace.resync), (12.0, 100.0))
+
     def test_quiet(self) -> None:
         """
         A pass comes after a time of quiet: another change begins it anew.

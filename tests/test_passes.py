@@ -21,13 +21,22 @@ from voltha_coord.lease import Lease
 from voltha_coord.pace import Pace
 from voltha_coord.passes import Passes
 from voltha_coord.planning.balanced import BalancedPlanner
-from voltha_coord.records import Member, OwnerRecord
+from voltha_coord.planning.placing import ROUNDS, ResourcePlanner
+from voltha_coord.recollection import Recollection
+from voltha_coord.records import (
+    Assignment,
+    Member,
+    OwnerRecord,
+    StatusReport,
+    encode_status,
+)
 from voltha_coord.settings import Settings
 from voltha_coord.succession import Succession
 from voltha_coord.tally import PassTally
 from voltha_coord.term import Term
 
 from .support.keeping import Bench
+from .support.resourceful import CAPACITY, item
 
 KEYS = Keys("p")
 SETTINGS = Settings()
@@ -204,3 +213,142 @@ class PassesTests(SynchronousTestCase):
         self.bench.advance(SETTINGS.session_ttl + 1)
         self.assertTrue(self.bench.result(self.passes.any_over()))
         self.assertFalse(self.passes.waits)
+
+
+class ResourcePassesTests(SynchronousTestCase):
+    """
+    Passes that plan by resources.
+    """
+
+    def setUp(self) -> None:
+        """
+        Begin a term with members that have told what they use.
+        """
+        self.bench = bench = Bench()
+        self.now = now = bench.clock.seconds
+        for name in ("m1", "m2"):
+            self.join(name)
+        for work in ("w1", "w2"):
+            self.put(KEYS.work_item(work), item(work).encode())
+        bench.advance(10)
+        lease = Lease(now, "s", session_ttl=3600.0, renewed=now())
+        self.term = FakeTerm(lease)
+        self.pace = Pace(now, 100.0, SETTINGS.sync_interval)
+        recollection = Recollection(now, now, KEYS, SETTINGS)
+        self.passes = Passes(
+            now,
+            bench.api,
+            KEYS,
+            SETTINGS,
+            cast(Term, self.term),
+            planner=ResourcePlanner(),
+            succession=Succession(now, bench.api, SETTINGS.session_ttl),
+            recollection=recollection,
+            pace=self.pace,
+            tally=PassTally(),
+            log=bench.log,
+        )
+        bench.advance(SETTINGS.soak)
+
+    def put(self, key: str, value: bytes = b"") -> None:
+        """
+        Write a key.
+        """
+        self.bench.result(self.bench.api.put(key, value))
+
+    def join(self, name: str) -> None:
+        """
+        Let a member come, and report.
+        """
+        session: str = self.bench.result(
+            self.bench.api.create_session(SessionSpec(name, 3600.0, 0.0))
+        )
+        member = Member(name, version="1", resources=CAPACITY)
+        (report,) = encode_status(StatusReport({}, {"cpu": 1, "memory": 1}))
+        for key, value in (
+            (KEYS.member(name), member.encode()),
+            (KEYS.status(name, 0), report),
+        ):
+            self.bench.result(self.bench.api.txn((Op.lock(key, value, session),)))
+
+    def make(self) -> list[Op]:
+        """
+        Make a pass, and carry out what it writes.
+        """
+        self.term.written.clear()
+        self.bench.result(self.passes.make(consistent=True))
+        ops = [op for group in self.term.written for part in group for op in part]
+        if ops:
+            self.bench.result(self.bench.api.txn(tuple(ops)))
+        return ops
+
+    def placed(self, work: str, member: str) -> None:
+        """
+        Assign an item, owned by a session that is no more.
+        """
+        value = Assignment(member, work, item=item(work)).encode()
+        self.put(KEYS.assignment(member, work), value)
+        self.put(KEYS.owner(work), OwnerRecord(member, "gone").encode())
+
+    def test_by_reports(self) -> None:
+        """
+        What the members report is read, and items are placed by it.
+        """
+        self.make()
+
+        self.assertEqual(self.passes.last.operations, 2)
+        self.assertEqual(self.passes.last.errors, {})
+
+    def test_lost(self) -> None:
+        """
+        Items of a member that is gone are kept for it, and that is written down;
+        after ``node_recover_timeout`` they are placed anew, and the record goes.
+        """
+        self.placed("w1", "m9")
+        self.make()
+        self.assertIn("m9 is gone", self.passes.last.errors["w1"])
+        self.assertTrue(self.bench.result(self.bench.api.get(KEYS.lost_member("m9"))))
+
+        self.bench.advance(SETTINGS.node_recover_timeout + 1, step=5.0)
+        ops = self.make()
+        self.make()
+
+        self.assertIn(Op.delete(KEYS.assignment("m9", "w1")), ops)
+        lost = self.bench.result(self.bench.api.get(KEYS.lost_member("m9")))
+        self.assertIsNone(lost.entry)
+
+    def test_moving(self) -> None:
+        """
+        While a member makes something ready that is known, so that its report is
+        waited for.
+        """
+        self.placed("w1", "m1")
+        self.put(KEYS.relocation("w1"), b"m2")
+        self.assertFalse(self.passes.moving)
+
+        self.make()
+
+        self.assertTrue(self.passes.moving)
+        self.assertEqual(len(self.bench.log.of("work-moves")), 1)
+
+    def test_more_to_do(self) -> None:
+        """
+        What is left over of a plan is planned at once, in another pass.
+        """
+        for n in range(34 * ROUNDS):
+            small = item(f"x{n}", limits={"cpu": 0.001, "memory": 0.001})
+            self.put(KEYS.work_item(small.id), small.encode())
+
+        self.bench.result(self.passes.make(consistent=True))
+
+        self.assertLessEqual(self.pace.due, self.now())
+
+    def test_regular(self) -> None:
+        """
+        Otherwise the next one comes after ``sync_interval``.
+        """
+        began = self.now()
+        self.make()
+
+        self.assertGreaterEqual(self.pace.due, began + SETTINGS.sync_interval)
+        self.assertLess(self.pace.due, self.now() + SETTINGS.sync_interval)

@@ -8,6 +8,8 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.keeping import RecordingLog
+from voltha_coord.planning.actions import Add, Move
+from voltha_coord.planning.operations import Plan
 from voltha_coord.planning.state import ClusterState
 from voltha_coord.remarks import SOME, Remarks
 
@@ -34,6 +36,42 @@ class RemarksTests(SynchronousTestCase):
         self.remarks.missing([], 3.0)
 
         self.assertEqual(self.log.said, [])
+
+    def test_kept(self) -> None:
+        """
+        That items are kept for members that are gone is said once.
+        """
+        plan = Plan(
+            placements={"w1": "m1", "w2": "m1", "w3": "m2"},
+            kept=frozenset({"w1", "w2"}),
+        )
+        for _ in range(2):
+            self.remarks.planned(plan)
+
+        (said,) = self.log.of("work-kept", "warning")
+        self.assertEqual((said["items"], said["members"]), (2, ["m1"]))
+
+    def test_moves(self) -> None:
+        """
+        Each move that begins is said.
+        """
+        self.remarks.planned(Plan(steps=(Move("w1", "m1", "m2"), Add("w2", "m1"))))
+
+        self.assertEqual(
+            self.log.of("work-moves", "info"),
+            [{"work": "w1", "source": "m1", "target": "m2"}],
+        )
+
+    def test_not_moved(self) -> None:
+        """
+        Why items cannot be moved is said, and again only when it is otherwise.
+        """
+        for reason in ("full", "full", "held", ""):
+            skipped = {"w1": reason} if reason else {}
+            self.remarks.planned(Plan(skipped=skipped))
+
+        said = self.log.of("work-not-moved", "warning")
+        self.assertEqual([s["some"] for s in said], [{"w1": "full"}, {"w1": "held"}])
 
     def test_frozen(self) -> None:
         """

@@ -8,7 +8,7 @@ over (see :mod:`~voltha_coord.succession`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from attrs import field, frozen
@@ -108,10 +108,11 @@ def prepare(
     """
     if not state.members:
         return Application()
-    orphans = _orphans(state, plan)
-    sessions = {state.owners[work].session: state.owners[work] for work in orphans}
+    lost = _lost(state, plan)
+    orphans = [work for work in lost if work not in plan.kept]
     over: dict[str, bool] = {}
-    for session, owner in sessions.items():
+    for session, owner in _sessions(state, lost).items():
+        # Also of what is kept: to ask is what starts the wait.
         over[session] = yield lease_over(judge, owner)
     free = {work: over[state.owners[work].session] for work in orphans}
     unreadable = sorted(state.owner_entries.keys() - state.owners.keys())
@@ -144,7 +145,11 @@ def prepare(
         groups=tuple(groups),
         carried=tuple(carried),
         held=sum(not now for now in free.values()),
-        waiting=tuple(sessions[session] for session in sessions if not over[session]),
+        waiting=tuple(
+            owner
+            for session, owner in _sessions(state, orphans).items()
+            if not over[session]
+        ),
         errors=errors,
     )
 
@@ -157,18 +162,23 @@ def _fulfilled(keys: Keys, state: ClusterState, work: str) -> Op:
     return Op.delete_cas(keys.relocation(work), state.relocation_index[work])
 
 
-def _orphans(state: ClusterState, plan: Plan) -> list[str]:
+def _sessions(state: ClusterState, works: Iterable[str]) -> dict[str, OwnerRecord]:
+    """
+    Give an owner record for each session that owns some items.
+    """
+    return {state.owners[work].session: state.owners[work] for work in works}
+
+
+def _lost(state: ClusterState, plan: Plan) -> list[str]:
     """
     Give the items whose owner's session is gone, and which that same instance
-    is not to go on with: a new session of it confirms its own items.  What is
-    kept for it is not an orphan yet.
+    is not to go on with: a new session of it confirms its own items.
     """
     living = {member.session for member in state.members.values()}
     return sorted(
         work
         for work, owner in state.owners.items()
         if owner.session not in living
-        and work not in plan.kept
         and not (
             owner.owner in state.members and plan.placements.get(work) == owner.owner
         )

@@ -129,7 +129,11 @@ class _Carrying:
                 **self._moves.going_on,
                 **{work: move.target for work, move in self._starting.items()},
             },
-            skipped={**self._skipped, **self._moves.given_up},
+            skipped={
+                **self._state.recalled.held,
+                **self._skipped,
+                **self._moves.given_up,
+            },
             given_up=frozenset(self._moves.given_up),
             steps=tuple(a for a in decided.actions if not isinstance(a, Null)),
         )
