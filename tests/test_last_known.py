@@ -56,6 +56,7 @@ class LastKnownTests(SynchronousTestCase):
         self.looks = 0
         self.random = 0.5
         self.network.latency = self.count
+        self.reports = False
         self.known = LastKnown(
             self.clock,
             self.api,
@@ -63,6 +64,7 @@ class LastKnownTests(SynchronousTestCase):
             Settings(resync_interval=10.0),
             instance_id="a",
             lease=lambda: self.lease,
+            reports=lambda: self.reports,
             random=lambda: self.random,
             log=structlog.get_logger(),
         )
@@ -128,6 +130,23 @@ class LastKnownTests(SynchronousTestCase):
         """
         found = self.known.takeover(ME, BalancedPlanner(), ())
         return [] if found is None else [*found.items]
+
+    def test_reports(self) -> None:
+        """
+        What members report is remembered where it is to be planned by.
+        """
+        self.result(self.api.put(KEYS.status("a", 0), b"x"))
+        self.known.start()
+        self.look()
+        without = self.known.snapshot
+        self.reports = True
+        self.look()
+        self.look()
+        reported = self.known.snapshot
+
+        assert without is not None and reported is not None
+        self.assertEqual(without.statuses, ())
+        self.assertEqual([e.value for e in reported.statuses], [b"x"])
 
     def test_nothing_yet(self) -> None:
         """

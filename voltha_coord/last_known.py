@@ -44,6 +44,7 @@ class LastKnown:
 
     :param instance_id: of this member.
     :param lease: gives the lease at the moment; it may be over.
+    :param reports: whether what members report is to be remembered too.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class LastKnown:
         *,
         instance_id: str,
         lease: Callable[[], Lease | None],
+        reports: Callable[[], bool],
         random: Callable[[], float],
         log: Any,
     ) -> None:
@@ -64,6 +66,7 @@ class LastKnown:
         self._interval = settings.resync_interval
         self._our_key = keys.member(instance_id)
         self._lease = lease
+        self._reports = reports
         self._random = random
         self._troubles = Troubles(log)
         self._tasks = Tasks(log)
@@ -115,7 +118,11 @@ class LastKnown:
     def _look(self, lease: Lease) -> Steps[None]:
         try:
             found: Snapshot = yield read_snapshot(
-                self._api, self._keys, self._reactor.seconds(), consistent=False
+                self._api,
+                self._keys,
+                self._reactor.seconds(),
+                consistent=False,
+                reports=self._reports(),
             )
         except ConsulError as error:
             # That Consul is away is told by whoever makes the session.

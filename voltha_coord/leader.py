@@ -27,6 +27,7 @@ from .pass_loop import PassLoop
 from .pass_report import PassReport
 from .passes import Passes
 from .planning.balanced import BalancedPlanner
+from .planning.state import plans_by_resources
 from .recollection import Recollection
 from .snapshot import Look
 from .transfers import Transfers
@@ -67,7 +68,7 @@ class Leader:
             random=coordinator.random,
             log=log,
         )
-        by_resources = getattr(self._planner, "by_resources", False)
+        by_resources = plans_by_resources(self._planner)
         now = coordinator.steady.seconds
         interval = settings.sync_interval if by_resources else math.inf
         pace = Pace(now, settings.resync_interval, interval)

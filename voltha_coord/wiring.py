@@ -22,6 +22,7 @@ from .leaving import Leaving
 from .link import Link
 from .membership import MemberKeeper
 from .passing import Passing
+from .planning.state import plans_by_resources
 from .readiness import Readiness
 from .retrying import Retrying
 from .rewinding import Rewinding
@@ -142,7 +143,14 @@ def wire(ground: Ground, whole: Whole, hears: Hears) -> Parts:
     )
     passing = Passing(steady, api, keys, election, **ours, **shared)
     last_known = LastKnown(
-        steady, api, keys, settings, lease=lambda: session.lease, **ours, **shared
+        steady,
+        api,
+        keys,
+        settings,
+        lease=lambda: session.lease,
+        reports=lambda: plans_by_resources(whole.make_emergency_planner()),
+        **ours,
+        **shared,
     )
     return Parts(
         tasks=tasks,

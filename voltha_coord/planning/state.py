@@ -214,6 +214,14 @@ class ClusterState:
         )
 
 
+def plans_by_resources(planner: object) -> bool:
+    """
+    Whether a planner, or a leader's plugin, plans by what members report of
+    their resources and of their work, and waits for those that are gone.
+    """
+    return getattr(planner, "by_resources", False) is True
+
+
 class _Reading:
     """
     Takes keys and values apart, and lists what it could not use.
