@@ -20,7 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.consul.model import Entry
 from voltha_coord.ctl.actions import OPERATIONS_AT_ONCE, VALUE_BYTES_AT_ONCE
-from voltha_coord.records import TransferRequest
+from voltha_coord.records import StatusReport, TransferRequest, encode_status
 
 from .support.commands import CommandTestCase
 from .support.keyspace import (
@@ -28,6 +28,7 @@ from .support.keyspace import (
     assigned,
     leads,
     member,
+    owned,
     running,
     session_of,
     work,
@@ -121,6 +122,39 @@ class LookTests(CommandTestCase):
         ring = self.document("plan", "--leader", "hash-ring")
         self.assertEqual(ring["leader"], "hash-ring")
         self.assertEqual(self.writes(), before + 1)
+
+    def test_plan_by_resources(self) -> None:
+        """
+        The resource leader's plan is explained: why each item goes where it
+        goes, and why not elsewhere; what is kept for a member that is gone is
+        told.
+        """
+        report = StatusReport({}, {"cpu": 85, "memory": 11})
+        self.put(
+            member("m4", resources={"cpu_limit": 90, "memory_limit": 90}),
+            *(
+                Entry(KEYS.status("m4", n), chunk)
+                for n, chunk in enumerate(encode_status(report))
+            ),
+            work("small", b'{"limits":{"cpu":1,"memory":2}}'),
+            work("large", b'{"limits":{"cpu":10,"memory":2}}'),
+            work("lost", b'{"limits":{"cpu":1,"memory":2}}'),
+            assigned("m9", "lost"),
+            owned("m9", "lost"),
+        )
+
+        document = self.document("plan", "--leader", "resource")
+        shown = self.done("plan", "--leader", "resource")
+
+        rows = {row["work"]: row for row in document["explanations"]}
+        self.assertEqual((rows["small"]["op"], rows["small"]["node"]), ("add", "m4"))
+        self.assertIn("resources", rows["small"]["why_not"]["m1"])
+        self.assertEqual(
+            rows["large"]["why_not"]["m4"], "cpu 85 and 10 more is not below 90"
+        )
+        self.assertIn("m9 is gone", document["errors"]["lost"])
+        self.assertIn("    not m4: cpu 85 and 10 more", shown)
+        self.assertIn("add small m4", shown)
 
     def test_plan_assumed(self) -> None:
         """

@@ -185,8 +185,8 @@ def assignments(
     envvar="VOLTHA_COORD_LEADER",
     show_envvar=True,
     help="The leader whose plan it is, by the name that the members' --leader has: "
-    "hash-ring, or a plugin's that has a planner.  Keys do not tell which it is; "
-    "balanced is assumed.",
+    "hash-ring, resource, or a plugin's that has a planner.  Keys do not tell which "
+    "it is; balanced is assumed.",
 )
 @click.pass_context
 def plan(context: click.Context, leader: tuple[str, Callable[[], Any]]) -> None:

@@ -239,6 +239,24 @@ def show_assignments(out: Console, document: Document) -> None:
     out.print(f"{len(rows)} items, {wrong} not as they are to be")
 
 
+#: Of so many nodes it is shown why they are not the one.
+NODES_SHOWN = 5
+
+
+def show_explanations(out: Console, explanations: list[Document]) -> None:
+    """
+    Show why operations are what they are.
+    """
+    for row in explanations:
+        where = f" {row['node']}" if row["node"] else ""
+        out.print(Text(f"{row['op']} {row['work']}{where}: {row['why']}", style="bold"))
+        others = [*row["why_not"].items()]
+        for node, why in others[:NODES_SHOWN]:
+            out.print(Text(f"    not {node}: {why}"))
+        if len(others) > NODES_SHOWN:
+            out.print(f"    nor {len(others) - NODES_SHOWN} more; --json has them")
+
+
 def show_plan(out: Console, document: Document) -> None:
     """
     Show ``plan``.
@@ -249,8 +267,13 @@ def show_plan(out: Console, document: Document) -> None:
         for row in operations:
             made.add_row(row["op"], row["work"], row["from"] or "-", row["to"] or "-")
         out.print(made)
+    show_explanations(out, document["explanations"])
     for work_id, why in document["errors"].items():
         out.print(Text(f"{work_id}: {why}", style="red"))
+    for work_id, why in document["skipped"].items():
+        out.print(Text(f"{work_id} is not moved: {why}", style="yellow"))
+    if document["pending"]:
+        out.print(f"{document['pending']} items are left for the next pass")
     out.print(f"{document['leader']}: {summary(operations)}")
     if document["assumed"]:
         out.print(
