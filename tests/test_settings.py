@@ -38,6 +38,7 @@ OUT_OF_BOUNDS = {
     "emergency_timeout": (-1, 3601),
     "node_recover_timeout": (-1, 86401),
     "sync_interval": (0.4, 601),
+    "limit_wait": (-1, 3601),
     "move_timeout": (0.9, 86401),
     "work_timeout": (0.0, 3601),
     "stop_timeout": (0.0, 3601),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .events import RoleChanged as RoleChanged
     from .events import WorkStuck as WorkStuck
     from .leader import Leader as Leader
+    from .measuring import MachineMeter as MachineMeter
     from .records import Member as Member
     from .records import WorkItem as WorkItem
     from .service import CoordinatorService as CoordinatorService
@@ -59,6 +60,7 @@ _HOMES = {
     "Leader": "leader",
     "LeaderChanged": "events",
     "LeaseView": "coordinator",
+    "MachineMeter": "measuring",
     "Member": "records",
     "MemberCollector": "web.exposing",
     "MembersChanged": "events",
@@ -90,6 +92,7 @@ __all__ = [  # noqa: RUF022 - in the order in which they are met
     "ConnectionChanged",
     "WorkStuck",
     "MemberCollector",
+    "MachineMeter",
     "CoordinationError",
     "ConfigurationError",
     "InvalidIdError",

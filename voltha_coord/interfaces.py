@@ -101,6 +101,8 @@ class ILeaderPlugin(Interface):
     It may have an ``emergency_planner``: called without arguments, gives the
     :class:`IPlanner` for a member that is cut off and takes over what others
     ran (``Settings.isolation`` ``takeover``).  The balanced one plans without.
+    And it may have a true ``by_resources``: then it plans by what the members have
+    and use, and they measure that.
     """
 
     name = Attribute(
@@ -112,6 +114,35 @@ class ILeaderPlugin(Interface):
     def __call__(coordinator: Any) -> ILeader:
         """
         Make the leader of a new term of this Coordinator.
+        """
+
+
+class IMeter(Interface):
+    """
+    What measures this member: its machine, or whatever its work is done with.
+
+    CPU is in percent of one core, memory in bytes, what a GPU does in percent.
+    What is not known is left out.  A meter may have a ``follow(used)``; it is
+    called once, with a function that gives what the items of this member use all
+    together: ``cpu`` and ``memory``.  Both methods return at once; one that fails
+    is logged, and told to the leader, which starts nothing new here meanwhile.
+    """
+
+    def capacity() -> Mapping[str, Any]:
+        """
+        Give what there is, which is asked once: ``ncpu``, ``cpu_limit`` (how much
+        of it may be in use: 0 to 100 times ``ncpu``), ``memory_total``,
+        ``memory_limit``, and ``gpus``: for each its ``memory_limit`` and
+        ``usage_limit``.
+        """
+
+    def measure() -> Mapping[str, Any]:
+        """
+        Give what is in use now, every ``Settings.sync_interval`` seconds: ``cpu``,
+        ``memory``, ``gpus`` (for each, in the order of its capacity, ``memory``,
+        ``usage``, ``encoder``, ``decoder``), and ``error``: why something could
+        not be measured.  It may tell ``throttling``: whether the work is held back
+        at present; by default that is so at a limit.
         """
 
 

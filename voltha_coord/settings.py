@@ -209,6 +209,12 @@ class Settings:
         "between two passes of the resource leader, and between two reports of what "
         "a member and its items use",
     )
+    limit_wait: float = _timing(
+        0.0,
+        0.0,
+        3600.0,
+        "at a limit of its CPU or memory for so long, a member counts as throttling",
+    )
     candidate_pause: float = _timing(
         5.0, 0.0, 3600.0, "no candidate for so long after failing to establish a term"
     )
