@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from twisted.internet.defer import Deferred
 
+from tests.support.meters import SetMeter
 from tests.support.running import RunningCase
 from tests.support.working import ClusterCase, operations
 from voltha_coord._status import CHUNK_BYTES
@@ -17,6 +18,7 @@ from voltha_coord.consul.model import SessionSpec
 from voltha_coord.consul.requester import Requester
 from voltha_coord.embedded.memory import MemoryTransport, Network
 from voltha_coord.item import FAILED, RUNNING, STARTING
+from voltha_coord.load import Load
 from voltha_coord.records import (
     StatusReport,
     WorkStatus,
@@ -24,6 +26,7 @@ from voltha_coord.records import (
     encode_status,
 )
 from voltha_coord.reporting import REPORT_INTERVAL, Collector, StatusWriter
+from voltha_coord.usages import Sampling, Usages
 
 
 class CollectorTests(RunningCase):
@@ -31,12 +34,23 @@ class CollectorTests(RunningCase):
     Making a status report.
     """
 
+    def setUp(self) -> None:
+        """
+        Begin with nothing running, and a meter.
+        """
+        super().setUp()
+        log = structlog.get_logger()
+        self.usages = Usages(self.runner, self.items.items, log)
+        self.load = Load(SetMeter(cpu=10.2), 0.0, self.clock.seconds, log)
+        self.sampling = Sampling(self.load, self.usages, 5.0)
+        self.collector = Collector(self.items.items, self.usages, self.load)
+
     def collect(self) -> StatusReport:
         """
-        Make one.
+        Make one, after a look at what is used.
         """
-        log = structlog.get_logger()
-        return Collector(self.runner, self.items.items, log).collect()
+        self.sampling.take()
+        return self.collector.collect()
 
     def test_collect(self) -> None:
         """
@@ -68,39 +82,24 @@ class CollectorTests(RunningCase):
         self.assertEqual(self.items.items["w1"].state, STARTING)
         self.assertEqual(encode_status(self.collect()), first)
 
-    def test_bad_usage(self) -> None:
+    def test_usage_of_a_moment(self) -> None:
         """
-        A usage that fails, or that JSON has no words for, does not keep the
-        other items from being reported.
+        What was used at the last look stands until the next one; an item that was
+        started since has none, nor one that does not run any more.
         """
-        self.runner.usages.update(
-            w1=ValueError("bad"), w2={"cpu": object()}, w3=5, w4={"cpu": float("nan")}
-        )
-        for work in ("w1", "w2", "w3", "w4", "w5"):
-            self.start(work)
+        self.runner.usages.update(w1={"cpu": 5}, w2={"cpu": 6})
+        item = self.start("w1")
+        self.collect()
+        self.runner.usages["w1"] = {"cpu": 50}
+        self.start("w2")
+        report = self.collector.collect()
 
-        report = self.collect()
-
-        self.assertEqual(len(report.items), 5)
-        self.assertEqual(len(encode_status(report)), 1)
-
-    def test_bad_usage_of_another_time(self) -> None:
-        """
-        That the usage of an item is not known is logged once for as long as it is
-        here, and once more when it comes back.
-        """
-        self.runner.usages["w1"] = ValueError("bad")
-        collector = Collector(self.runner, self.items.items, structlog.get_logger())
-        told = []
-        for _ in range(2):
-            item = self.start("w1")
-            for _ in range(2):
-                collector.collect()
-            told.append(len(self.events("usage-unknown")))
-            self.stop(item)
-            collector.collect()
-
-        self.assertEqual(told, [1, 2])
+        self.assertEqual(report.items["w1"].usage, {"cpu": 5})
+        self.assertEqual(report.items["w2"].usage, {})
+        self.assertEqual(report.node["cpu"], 10)
+        self.runner.stops["w1"] = Deferred()
+        self.stop(item)
+        self.assertEqual(self.collector.collect().items["w1"].usage, {})
 
 
 class _Session:
@@ -147,7 +146,7 @@ class StatusWriterTests(ClusterCase):
         self.writer = self.make_writer()
         self.begin_session()
 
-    def make_writer(self) -> StatusWriter:
+    def make_writer(self, sampling: Any = None) -> StatusWriter:
         """
         Give a writer of a member ``a``.
         """
@@ -170,6 +169,7 @@ class StatusWriterTests(ClusterCase):
             instance_id="a",
             collect=self.collect,
             random=lambda: 1.0,
+            sampling=sampling,
             log=structlog.get_logger(),
         )
 
@@ -260,6 +260,22 @@ class StatusWriterTests(ClusterCase):
         self.assertLessEqual(len(self.seen), 1 + 1 / REPORT_INTERVAL)
         self.advance(1.0)
         self.assertEqual(self.read(), self.report)
+
+    def test_in_one_transaction(self) -> None:
+        """
+        Chunks that fit into one transaction are written in one, those that are
+        not needed any more removed in the same; so nobody reads half a report.
+        """
+        self.work(*(f"device_group_{n:04}" for n in range(5_000)), digest="d" * 16)
+        self.start()
+        self.assertGreater(len(self.chunks()), 1)
+        self.seen.clear()
+
+        self.work("w1")
+        self.advance(1.0)
+
+        self.assertEqual(len(self.seen), 1)
+        self.assertEqual(list(self.chunks()), [0])
 
     def test_many_items(self) -> None:
         """
@@ -421,3 +437,93 @@ class StatusWriterTests(ClusterCase):
         self.advance(10.0)
 
         self.assertIsNone(self.read())
+
+
+class _Looks:
+    """
+    Looks that count, and find something new as often as told.
+    """
+
+    def __init__(self, news: int = 0) -> None:
+        self.news = news
+        self.count = 0
+        self.pause = 5.0
+
+    def take(self) -> bool:
+        """
+        Count.
+        """
+        self.count += 1
+        self.news -= 1
+        return self.news >= 0
+
+
+class LookingTests(StatusWriterTests):
+    """
+    Looking what is used, beside writing; all that is so without is so with it.
+    """
+
+    def make_writer(self, sampling: Any = None) -> StatusWriter:
+        """
+        Give a writer that looks.
+        """
+        self.looks = _Looks()
+        return super().make_writer(self.looks)
+
+    def test_looks(self) -> None:
+        """
+        It is looked at once, and then every so often; the report is made anew
+        only when that has found something.
+        """
+        made = []
+        collect, self.collect = self.collect, lambda: made.append(1) or collect()  # type: ignore
+        self.writer = self.make_writer()
+        self.start()
+        self.advance(20.0)
+        self.assertEqual((self.looks.count, len(made)), (5, 1))
+        self.looks.news = 2
+
+        self.advance(20.0)
+
+        self.assertEqual((self.looks.count, len(made)), (9, 3))
+
+    def test_wakes_do_not_look(self) -> None:
+        """
+        However often the report changes, it is not looked at more often.
+        """
+        self.start()
+        for n in range(8):
+            self.work(f"w{n}")
+            self.advance(1.0)
+
+        self.assertEqual(self.looks.count, 2)
+
+    def test_without_lease(self) -> None:
+        """
+        Without a lease it is looked all the same, and what was found is written
+        once there is one.
+        """
+        self.start()
+        self.session.lease.active = False
+        self.report = StatusReport(node={"cpu": 5})
+        self.looks.news = 1
+        self.advance(7.0)
+        over = self.read()
+        self.session.lease.active = True
+        self.writer.wake()
+        self.advance(1.0)
+
+        self.assertEqual(self.looks.count, 2)
+        self.assertEqual(over, StatusReport())
+        self.assertEqual(self.read(), self.report)
+
+    def test_stop_looking(self) -> None:
+        """
+        After a stop it is not looked any more.
+        """
+        self.start()
+
+        self.successResultOf(self.writer.stop())
+        self.advance(20.0)
+
+        self.assertEqual(self.looks.count, 1)

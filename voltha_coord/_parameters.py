@@ -9,6 +9,7 @@ from .config import Parameter
 from .consul.address import DEFAULT_PORT
 from .ending import STUCK_STATUS
 from .keys import check_instance_id
+from .load import MACHINE, MAX_PERCENT, MEASURED
 from .settings import EXIT, ISOLATIONS, STUCK_WORK, Settings
 
 #: What ``--consul`` calls a Consul inside this process.
@@ -80,6 +81,27 @@ PARAMETERS = (
     ),
     Parameter(
         "weight", config.weight, 1.0, "the member's share of the work beside others'"
+    ),
+    Parameter(
+        "measure",
+        config.one_of(*MEASURED),
+        MACHINE,
+        "what a leader that plans by resources is told; machine: what is used of the "
+        "machine, or of the container; work: what this member's items use, for "
+        "several members on one machine",
+    ),
+    Parameter(
+        "max-cpu",
+        config.percent,
+        MAX_PERCENT,
+        "percent of the CPU that may be in use; beyond it such a leader starts nothing "
+        "here",
+    ),
+    Parameter(
+        "max-memory",
+        config.percent,
+        MAX_PERCENT,
+        "percent of the memory that may be in use",
     ),
     Parameter(
         "no-lead", config.boolean, False, "never stand for leadership", kind="flag"

@@ -293,6 +293,16 @@ def weight(raw: Any) -> float:
     return value
 
 
+def percent(raw: Any) -> float:
+    """
+    Take a number above 0 and up to 100.
+    """
+    value = number(raw)
+    if not 0 < value <= 100:
+        raise ValueError(f"{raw} is not above 0 and up to 100")
+    return value
+
+
 def port(raw: Any) -> int:
     """
     Take a TCP port; 0 lets the system choose one.

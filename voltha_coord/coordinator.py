@@ -29,10 +29,10 @@ from .errors import ConsulError, StaleMembershipEntryException
 from .events import Connection, Event, WorkStuck
 from .facts import Facts, LeaseView
 from .ground import lay_ground
-from .interfaces import ILeader, IRunner, IWorker
+from .interfaces import ILeader, IMeter, IRunner, IWorker
 from .keys import CONSTANTS, Keys, check_instance_id, overridden
 from .leader import Leader
-from .plugins import make_emergency_planner
+from .plugins import make_emergency_planner, plans_by_resources
 from .readiness import shut_down_error
 from .records import Member
 from .session import service_for
@@ -63,6 +63,8 @@ class Coordinator(Facts):
     :param transports: carry the requests, in place of ``connection``.
     :param weight: this member's share of the work.
     :param can_lead: whether it takes part in the election.
+    :param meter: measures what there is here and what is used of it; default:
+        one of the machine if the leader plans by that, else none.
     :param on_stuck: ends this process; called with the ids of work that has not
         stopped in time where ``Settings.stuck_work`` is ``exit``.  Without it
         such work is reported and nothing more.
@@ -101,6 +103,7 @@ class Coordinator(Facts):
         transports: Sequence[ITransport] | None = None,
         weight: float = 1.0,
         can_lead: bool = True,
+        meter: IMeter | None = None,
         on_stuck: Callable[[tuple[str, ...]], object] | None = None,
         now: Callable[[], float] | None = None,
         wall_clock: Callable[[], float] | None = None,
@@ -116,6 +119,10 @@ class Coordinator(Facts):
         keys = self._make_keys(settings.prefix)
         self._place: Place[Coordinator] = Place(keys.prefix, instance_id, registry)
         _logging.connect()
+        if meter is None and plans_by_resources(leader_class):
+            from .measuring import MachineMeter
+
+            meter = MachineMeter()
         ground = lay_ground(
             reactor,
             from_environment({}, [consul]) if connection is None else connection,
@@ -128,6 +135,7 @@ class Coordinator(Facts):
             wall_clock=wall_clock,
             random=random,
             ended=lambda outcome: consequences.request_ended(outcome),
+            meter=meter,
         )
         self.internal_host_address = internal_host_address
         self.external_host_address = external_host_address
@@ -213,6 +221,7 @@ class Coordinator(Facts):
             host_address=self.external_host_address,
             rest_port=self.rest_port or None,
             weight=self.weight,
+            resources=self.load.capacity,
             can_lead=self.can_lead,
             leaving=self.shutting_down,
             check=self.session.check_id or None,

@@ -59,6 +59,8 @@ class Facts:
         self.random = ground.random
         #: What this member has counted so far.
         self.tally = ground.tally
+        #: What this member has and uses, if it measures that.
+        self.load = ground.load
         self.api = ground.api
         #: Waits out back-offs, which end early once Consul answers again.
         self.retry_timers = ground.retry_timers

@@ -20,7 +20,9 @@ from .consul.connect import connect
 from .consul.requester import Outcome, Requester
 from .consul.retries import RetryTimers
 from .consul.transport import ITransport
+from .interfaces import IMeter
 from .keys import Keys
+from .load import Load
 from .settings import Settings
 from .tally import Tally
 
@@ -34,6 +36,7 @@ class Ground:
     :ivar wall_clock: for records meant for people.
     :ivar random: for jitter and ids, in [0, 1).
     :ivar tally: what this member has counted so far.
+    :ivar load: what it has and uses, if it measures that.
     :ivar api: the requests of this library, made by ``requester``.
     :ivar retry_timers: waits out back-offs, which end early once Consul answers
         again.
@@ -47,6 +50,7 @@ class Ground:
     wall_clock: Callable[[], float]
     random: Callable[[], float]
     tally: Tally
+    load: Load
     requester: Requester
     api: ConsulApi
     retry_timers: RetryTimers
@@ -65,6 +69,7 @@ def lay_ground(
     wall_clock: Callable[[], float] | None,
     random: Callable[[], float] | None,
     ended: Callable[[Outcome], None],
+    meter: IMeter | None = None,
 ) -> Ground:
     """
     Make it.  Opens no connection, and sets no timer.
@@ -74,6 +79,7 @@ def lay_ground(
     :param wall_clock: ``None`` for the machine's, or again the reactor's own.
     :param random: ``None`` for a generator of its own.
     :param ended: told what became of each request.
+    :param meter: measures what this member has and uses.
     :raises UnusableFile: as :func:`~voltha_coord.consul.connect.connect`.
     """
     real = IReactorCore.providedBy(reactor)
@@ -110,6 +116,7 @@ def lay_ground(
         wall_clock=wall_clock,
         random=random,
         tally=Tally(),
+        load=Load(meter, settings.limit_wait, steady.seconds, log),
         requester=requester,
         api=ConsulApi(
             requester,

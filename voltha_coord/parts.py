@@ -28,6 +28,7 @@ from .running import RunningItems
 from .standing import Standing
 from .stock import Stock
 from .telling import Telling
+from .usages import Sampling, Usages
 
 if TYPE_CHECKING:
     from .coordinator import Coordinator
@@ -147,13 +148,20 @@ def put_together(
         wall_clock=coordinator.wall_clock,
         **chance,
     )
+    load = coordinator.load
+    usages = Usages(runner, running.items, log)
     reports = StatusWriter(
         reactor,
         api,
         keys,
         session,
         instance_id=instance_id,
-        collect=Collector(runner, running.items, log).collect,
+        collect=Collector(running.items, usages, load).collect,
+        sampling=(
+            Sampling(load, usages, settings.sync_interval)
+            if load.measures or does(runner, "usage")
+            else None
+        ),
         **watching,
     )
     overdue = Overdue(

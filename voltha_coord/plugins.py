@@ -141,6 +141,14 @@ def make_emergency_planner(leader: object) -> IPlanner:
     return planner
 
 
+def plans_by_resources(leader: object) -> bool:
+    """
+    Whether a leader class or plugin plans by what the members have and use: it
+    says so itself, as ``by_resources``.
+    """
+    return bool(getattr(leader, "by_resources", False))
+
+
 def find_leader(name: str, package: ModuleType | None = None) -> ILeaderPlugin:
     """
     Give the leader plugin of that name.

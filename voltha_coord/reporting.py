@@ -5,11 +5,19 @@ A :class:`Collector` makes it of the items that are here.  One loop writes the
 report when it says something new, at most once in ``REPORT_INTERVAL`` seconds.
 The keys are held by the member's session, so that they vanish with it.  An
 unchanged report writes nothing.
+
+# Note [How often usage is told]
+
+What is used changes all the time.  So it is looked at every
+``Settings.sync_interval`` seconds only, by the same loop, and what was seen then
+stands in every report until the next look: a report that is written for another
+reason says nothing new of it.  However many items there are, what they use costs
+one write in that time; none when all has stayed as it was, or nearly so
+(:mod:`~voltha_coord.hysteresis`).  Where nothing can be seen, nobody looks.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,16 +27,17 @@ from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Tasks, Wake, sleep
 from ._types import Steps
-from .call import told
 from .consul.api import ConsulApi
 from .consul.backoff import Backoff
 from .consul.model import Op
+from .consul.transaction import pack
 from .errors import CoordinationError, TransactionRefused
-from .interfaces import IRunner
-from .item import RUNNING, Item
+from .item import Item
 from .keys import Keys
+from .load import Load
 from .records import StatusReport, WorkStatus, encode_status
 from .session import SessionKeeper
+from .usages import Sampling, Usages
 
 #: A report is written at most once in so many seconds.
 REPORT_INTERVAL = 0.2
@@ -39,50 +48,32 @@ class Collector:
     Makes the report of how items fare.
 
     :param items: the items that are here, by work id.
+    :param usages: what they use.
+    :param load: what this member uses.
     """
 
-    def __init__(self, runner: IRunner, items: Mapping[str, Item], log: Any) -> None:
-        self._runner = runner
+    def __init__(self, items: Mapping[str, Item], usages: Usages, load: Load) -> None:
         self._items = items
-        self._log = log
-        self._unknown: set[str] = set()
+        self._usages = usages
+        self._load = load
 
     def collect(self) -> StatusReport:
         """
         Give the report as it is now.
         """
-        self._unknown &= self._items.keys()
         return StatusReport(
             {
                 work: WorkStatus(
                     state=item.shown_state,
-                    usage=self._usage(item),
+                    usage=self._usages.of(item),
                     since=item.since,
                     digest=item.digest,
                     error=item.trouble,
                 )
                 for work, item in self._items.items()
-            }
+            },
+            self._load.told,
         )
-
-    def _usage(self, item: Item) -> Mapping[str, Any]:
-        """
-        Ask the runner what an item uses; whatever it says must not keep the
-        others from being reported.
-        """
-        if item.state != RUNNING:
-            return {}
-        try:
-            usage = self._runner.usage(item.description)
-            if usage:
-                json.dumps(usage := dict(usage))
-        except Exception as error:
-            if item.id not in self._unknown:
-                self._unknown.add(item.id)
-                self._log.error("usage-unknown", work=item.id, error=told(error))
-            return {}
-        self._unknown.discard(item.id)
-        return usage
 
 
 class StatusWriter:
@@ -90,6 +81,7 @@ class StatusWriter:
     Writes one member's status report; see the head of the module.
 
     :param collect: gives the report as it is now.
+    :param sampling: looks what is used; ``None`` where nothing can be seen.
     """
 
     def __init__(
@@ -102,9 +94,11 @@ class StatusWriter:
         instance_id: str,
         collect: Callable[[], StatusReport],
         random: Callable[[], float],
+        sampling: Sampling | None = None,
         retries: IReactorTime | None = None,
         log: Any = None,
     ) -> None:
+        self._reactor = reactor
         self._retries = reactor if retries is None else retries
         self._api = api
         self._keys = keys
@@ -112,6 +106,9 @@ class StatusWriter:
         self._instance_id = instance_id
         self._collect = collect
         self._random = random
+        self._sampling = sampling
+        self._look_at = reactor.seconds()
+        self._due = False
         self._log = structlog.get_logger(__name__) if log is None else log
         self._tasks = Tasks(self._log)
         self._wake = Wake(reactor)
@@ -128,6 +125,7 @@ class StatusWriter:
         """
         The report may say something new.
         """
+        self._due = True
         self._wake.set()
 
     @inlineCallbacks
@@ -143,11 +141,13 @@ class StatusWriter:
     def _run(self) -> Steps[None]:
         backoff = Backoff(self._random)
         while True:
-            yield self._wake.wait()
-            lease = self._session.lease
-            if lease is None or not lease.active:
-                continue
+            yield self._wake.wait(self._until_look())
             try:
+                self._look()
+                lease = self._session.lease
+                if not self._due or lease is None or not lease.active:
+                    continue
+                self._due = False
                 yield self._write(lease.session_id)
                 backoff.clear()
                 pause = REPORT_INTERVAL
@@ -158,9 +158,27 @@ class StatusWriter:
                 # Whatever is in it: the loop goes on, and says what is wrong.
                 pause = backoff.next(error)
                 self._written = None
-                self._wake.set()
+                self.wake()
                 self._say(error, pause)
             yield sleep(self._retries, pause)
+
+    def _until_look(self) -> float | None:
+        """
+        Give the seconds until the next look at what is used, ``None`` for none.
+        """
+        if self._sampling is None:
+            return None
+        return max(0.0, self._look_at - self._reactor.seconds())
+
+    def _look(self) -> None:
+        """
+        Look what is used, if it is time; see Note [How often usage is told].
+        """
+        now = self._reactor.seconds()
+        if self._sampling is None or now < self._look_at:
+            return
+        self._due = self._sampling.take() or self._due
+        self._look_at = now + self._sampling.pause
 
     def _say(self, error: Exception, pause: float) -> None:
         if isinstance(error, TransactionRefused):
@@ -181,19 +199,23 @@ class StatusWriter:
     @inlineCallbacks
     def _write(self, session: str) -> Steps[None]:
         """
-        Write the chunks that differ from what this session wrote last.
+        Write the chunks that differ from what this session wrote last, in one
+        transaction if Consul takes them in one: so nobody reads half a report.
         """
         chunks = tuple(encode_status(self._collect()))
         before: tuple[bytes, ...] = ()
         if self._written is not None and self._written[0] == session:
             before = self._written[1]
         # The first chunk is what makes a report of them, so it comes last.
-        for number in reversed(range(len(chunks))):
-            if number >= len(before) or chunks[number] != before[number]:
-                key = self._keys.status(self._instance_id, number)
-                yield self._api.txn((Op.lock(key, chunks[number], session),))
-        for number in range(len(chunks), len(before)):
-            yield self._api.txn(
-                (Op.delete(self._keys.status(self._instance_id, number)),)
-            )
+        ops = [
+            Op.lock(self._key(number), chunks[number], session)
+            for number in reversed(range(len(chunks)))
+            if number >= len(before) or chunks[number] != before[number]
+        ]
+        ops += [Op.delete(self._key(n)) for n in range(len(chunks), len(before))]
+        for some in pack(ops):
+            yield self._api.txn(some)
         self._written = (session, chunks)
+
+    def _key(self, number: int) -> str:
+        return self._keys.status(self._instance_id, number)

@@ -23,6 +23,7 @@ from ._reload import OnSignal, Reloading, StopOnce
 from .clock import boot_time
 from .consul.address import Address
 from .ending import end_process
+from .interfaces import IMeter
 from .options import Options
 from .service import CoordinatorService
 from .settings import EXIT, STOP
@@ -114,10 +115,22 @@ def _make_coordinator(
             connection=connection,
             weight=options["weight"],
             can_lead=not options["no-lead"],
+            meter=_make_meter(options),
             on_stuck=lambda items: end(),
         )
 
     return make
+
+
+def _make_meter(options: Options) -> IMeter | None:
+    """
+    Make what measures this member, if its leaders want to know.
+    """
+    if not plugins.plans_by_resources(options.leader):
+        return None
+    from .measuring import make_meter
+
+    return make_meter(options["measure"], options["max-cpu"], options["max-memory"])
 
 
 def _watch_over(service: CoordinatorService, options: Options, reactor: Any) -> None:

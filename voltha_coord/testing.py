@@ -18,7 +18,7 @@ transport, nothing listens, nothing sleeps::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -26,6 +26,7 @@ from typing import Any
 from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from .consul.api import ConsulApi
 from .consul.model import Entry
@@ -34,7 +35,9 @@ from .coordinator import Coordinator
 from .embedded.memory import MemoryTransport, Network
 from .embedded.state import Agent, ConsulState
 from .embedded.timeline import ProcessClock, Timeline, TimeStandsStill
+from .interfaces import IMeter
 from .keys import Keys
+from .plugins import plans_by_resources
 from .records import OwnerRecord, decode_status
 from .settings import Settings
 
@@ -62,6 +65,49 @@ class Process:
     clock: ProcessClock
     network: Network
     transport: MemoryTransport
+
+
+@implementer(IMeter)
+class FixedMeter:
+    """
+    A machine of four cores and 8 GiB, of which work may use all; on which nothing
+    runs but what a test says, and the items of its member as far as their runner
+    tells what they use.
+
+    :ivar has: what there is, and how much of it may be used.
+    :ivar uses: what is in use beside the items.
+    """
+
+    def __init__(self, **uses: Any) -> None:
+        self.has: dict[str, Any] = {
+            "ncpu": 4.0,
+            "cpu_limit": 400.0,
+            "memory_total": 8 * 2**30,
+            "memory_limit": 8 * 2**30,
+        }
+        self.uses: dict[str, Any] = {"cpu": 0.0, "memory": 0, **uses}
+        self._used: Callable[[], Mapping[str, float]] = dict
+
+    def follow(self, used: Callable[[], Mapping[str, float]]) -> None:
+        """
+        Ask this what the items use, from now on.
+        """
+        self._used = used
+
+    def capacity(self) -> Mapping[str, Any]:
+        """
+        Give what there is.
+        """
+        return dict(self.has)
+
+    def measure(self) -> Mapping[str, Any]:
+        """
+        Give what is in use.
+        """
+        used = dict(self.uses)
+        for name, much in self._used().items():
+            used[name] += much
+        return used
 
 
 class EmbeddedCluster:
@@ -126,6 +172,9 @@ class EmbeddedCluster:
         clock = self.clock.process(clock_rate, self.clock.seconds() + clock_ahead)
         transport = self._make_transport(name, agent, clock)
         kw.setdefault("settings", self.settings)
+        if plans_by_resources(kw.get("leader_class")):
+            # What this machine is busy with is no part of a history.
+            kw.setdefault("meter", FixedMeter())
         member = coordinator_class(
             "127.0.0.1",
             "127.0.0.1",
