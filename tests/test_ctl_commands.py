@@ -27,6 +27,7 @@ from .support.keyspace import (
     KEYS,
     assigned,
     leads,
+    measures,
     member,
     owned,
     running,
@@ -79,6 +80,23 @@ class LookTests(CommandTestCase):
             [("m1", "leader", 2), ("m2", "follower", 1)],
         )
         self.assertIn("10.0.0.1:8880", self.done("members"))
+
+    def test_measured_members(self) -> None:
+        """
+        What members measure is shown once one does, and what it is about one that
+        does not.
+        """
+        has = {"cpu_limit": 360, "memory_limit": 3 * 2**30}
+        self.put(member("m3", resources=has), *measures("m3", cpu=119.6, memory=2**30))
+        shown = self.done("members", COLUMNS="200").splitlines()
+        rows = self.document("members")["members"]
+
+        self.assertIn("cpu", shown[0])
+        self.assertRegex(shown[1], r"^m1 .* -  +- ")
+        self.assertRegex(shown[3], r"^m3 .* 120/360%  +1\.0/3\.0 GiB")
+        self.assertEqual(rows[2]["resources"]["cpu"], 119.6)
+        self.put(*measures("m3", error="no /proc", cpu=1, memory=1))
+        self.assertRegex(self.done("members"), "(?m)^m3 .* unknown  unknown")
 
     def test_work_list(self) -> None:
         """

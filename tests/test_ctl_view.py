@@ -18,6 +18,7 @@ from .support.keyspace import (
     KEYS,
     assigned,
     leads,
+    measures,
     member,
     original,
     owned,
@@ -109,6 +110,46 @@ class WishesTests(SynchronousTestCase):
         self.assertIsNone(junk.transfer)
         self.assertEqual((list(junk.unreadable), junk.strays), ([KEYS.transfer], {}))
         self.assertIsNone(seen().transfer)
+
+
+class ResourcesTests(SynchronousTestCase):
+    """
+    What members have and use.
+    """
+
+    def test_measured(self) -> None:
+        """
+        It is shown of members that tell it, as a planner reads it; not of those
+        that do not, nor of those that are gone.
+        """
+        has = {"cpu_limit": 400, "memory_limit": 10}
+        cluster = seen(
+            member("a", resources=has),
+            measures("a", cpu=50, memory=5, throttling=True),
+            member("b", resources=has),
+            member("c"),
+            measures("c", cpu=5, memory=5),
+            member("d"),
+            member("e", session=None, resources=has),
+        )
+
+        rows = {row["id"]: row for row in documents.members(cluster)["members"]}
+        shown = {id: row["resources"] for id, row in rows.items()}
+
+        self.assertEqual(
+            shown["a"],
+            {
+                "cpu": 50.0,
+                "cpu_limit": 400.0,
+                "memory": 5.0,
+                "memory_limit": 10.0,
+                "throttling": True,
+                "error": "",
+            },
+        )
+        self.assertIn("not told yet", shown["b"]["error"])
+        self.assertIn("what resources it has", shown["c"]["error"])
+        self.assertEqual((shown["d"], shown["e"]), (None, None))
 
 
 class HoldingsTests(SynchronousTestCase):

@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred
 from voltha_coord import role
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.tally import MOST_REASONS
+from voltha_coord.testing import FixedMeter
 from voltha_coord.web.exposing import MemberCollector, exposition, service_registry
 from voltha_coord.web.families import PREFIX
 from voltha_coord.web.metrics import METRICS, ROLES
@@ -71,7 +72,7 @@ class TableTests(MetricsTestCase):
         Every metric has a sample in a cluster that works, in either form, with
         its prefix and its member.
         """
-        a = self.lead()
+        a = self.lead(meter=FixedMeter())
         self.cluster.put_work("w1")
         self.cluster.advance(5)
         registry = service_registry(lambda: a)
@@ -161,6 +162,24 @@ class ScrapeTests(MetricsTestCase):
         self.assertLess(told["pass_age_seconds",], 10)
         self.assertGreater(told["lease_remaining_seconds",], 1.5)
         self.assertEqual(told["longest_takeover_seconds",], 48)
+
+    def test_machine(self) -> None:
+        """
+        What was measured of the machine is told as it was, with its limits;
+        nothing where nothing is measured.
+        """
+        names = ("cpu_percent", "cpu_limit_percent", "memory_bytes", "throttling")
+        meter = FixedMeter(cpu=12.3, memory=5)
+        a, b = self.lead(meter=meter), self.cluster.add("b")
+        self.cluster.advance(5)
+        told = self.scrape(a)
+        meter.uses["cpu"] = 400.0
+        self.cluster.advance(5)
+
+        self.assertEqual([told[name,] for name in names], [12.3, 400.0, 5, 0])
+        self.assertEqual(told["memory_limit_bytes",], meter.has["memory_limit"])
+        self.assertEqual(self.scrape(a)["throttling",], 1)
+        self.assertFalse({(name,) for name in names} & set(self.scrape(b)))
 
     def test_first_pass(self) -> None:
         """

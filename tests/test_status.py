@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 from voltha_coord.settings import Settings
+from voltha_coord.testing import FixedMeter
 
 from .support.embedded import ClusterTestCase
 
@@ -37,6 +38,7 @@ class StatusTests(ClusterTestCase):
                     "members",
                     "emergency",
                     "workload",
+                    "resources",
                     "assigned",
                     "errors",
                     "consul",
@@ -199,6 +201,30 @@ class StatusTests(ClusterTestCase):
         self.cluster.advance(12)
 
         self.assertGreater(a.status()["stray_keys"], 0)
+
+    def test_resources(self) -> None:
+        """
+        A member that measures shows what it has and uses, and what is wrong; one
+        that does not shows that it does not.
+        """
+        meter = FixedMeter(cpu=12.3)
+        a, b = self.lead(meter=meter), self.cluster.add("b")
+        well = a.status()["resources"]
+        meter.uses = {"memory": float("nan"), "error": "lost", "throttling": "yes"}
+        self.cluster.advance(5)
+        ill = a.status()["resources"]
+
+        limits = {"cpu_limit": 400.0, "memory_limit": 8 * 2**30}
+        self.assertEqual(
+            well,
+            {"cpu": 12.3, "memory": 0, "throttling": False, "error": "", **limits},
+        )
+        self.assertEqual(
+            ill,
+            {"cpu": None, "memory": None, "throttling": False, "error": "lost"}
+            | limits,
+        )
+        self.assertIsNone(b.status()["resources"])
 
     def test_a_worker_of_ones_own(self) -> None:
         """

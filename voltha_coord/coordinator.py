@@ -32,7 +32,7 @@ from .ground import lay_ground
 from .interfaces import ILeader, IMeter, IRunner, IWorker
 from .keys import CONSTANTS, Keys, check_instance_id, overridden
 from .leader import Leader
-from .plugins import make_emergency_planner, plans_by_resources
+from .plugins import make_emergency_planner, wants_measures
 from .readiness import shut_down_error
 from .records import Member
 from .session import service_for
@@ -119,7 +119,7 @@ class Coordinator(Facts):
         keys = self._make_keys(settings.prefix)
         self._place: Place[Coordinator] = Place(keys.prefix, instance_id, registry)
         _logging.connect()
-        if meter is None and plans_by_resources(leader_class):
+        if meter is None and wants_measures(leader_class):
             from .measuring import MachineMeter
 
             meter = MachineMeter()

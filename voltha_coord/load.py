@@ -78,6 +78,34 @@ class Load:
         """
         return not self.measures or {"cpu", "memory"} <= self.latest.keys()
 
+    def figure(self, name: str) -> float | None:
+        """
+        Give a number as it was measured last, or a limit; ``None`` when it is not
+        known.
+        """
+        value = self.latest.get(name, self.capacity.get(name))
+        return value if is_number(value) else None
+
+    @property
+    def throttling(self) -> bool | None:
+        """
+        Whether it is at a limit, ``None`` while that is not known.
+        """
+        return self.latest["throttling"] is True if self.latest else None
+
+    def describe(self) -> dict[str, Any] | None:
+        """
+        Give it as a status page shows it; ``None`` where nothing is measured.
+        """
+        if not self.measures:
+            return None
+        names = ("cpu", "cpu_limit", "memory", "memory_limit")
+        return {
+            **{name: self.figure(name) for name in names},
+            "throttling": self.throttling or False,
+            "error": str(self.latest.get("error") or ""),
+        }
+
     def follow(self, used: Callable[[], Mapping[str, Any]]) -> None:
         """
         Have a meter that counts what the items use ask this.

@@ -141,10 +141,10 @@ def make_emergency_planner(leader: object) -> IPlanner:
     return planner
 
 
-def plans_by_resources(leader: object) -> bool:
+def wants_measures(leader: object) -> bool:
     """
-    Whether a leader class or plugin plans by what the members have and use: it
-    says so itself, as ``by_resources``.
+    Whether the members are to measure what they have and use for a leader class or
+    plugin: it says so itself, as ``by_resources``.
     """
     return bool(getattr(leader, "by_resources", False))
 

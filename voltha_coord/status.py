@@ -44,6 +44,7 @@ def describe(coordinator: Coordinator) -> dict[str, Any]:
         "members_age": _rounded(view.age),
         "emergency": coordinator.emergency.describe(),
         "workload": sorted(worker.my_workload),
+        "resources": coordinator.load.describe(),
         "assigned": sorted(getattr(worker, "assigned", ())),
         "errors": errors,
         "stray_keys": 0 if last_pass is None else len(last_pass.stray),

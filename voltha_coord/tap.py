@@ -126,7 +126,7 @@ def _make_meter(options: Options) -> IMeter | None:
     """
     Make what measures this member, if its leaders want to know.
     """
-    if not plugins.plans_by_resources(options.leader):
+    if not plugins.wants_measures(options.leader):
         return None
     from .measuring import make_meter
 

@@ -37,7 +37,7 @@ from .embedded.state import Agent, ConsulState
 from .embedded.timeline import ProcessClock, Timeline, TimeStandsStill
 from .interfaces import IMeter
 from .keys import Keys
-from .plugins import plans_by_resources
+from .plugins import wants_measures
 from .records import OwnerRecord, decode_status
 from .settings import Settings
 
@@ -106,7 +106,8 @@ class FixedMeter:
         """
         used = dict(self.uses)
         for name, much in self._used().items():
-            used[name] += much
+            if name in used:
+                used[name] += much
         return used
 
 
@@ -172,7 +173,7 @@ class EmbeddedCluster:
         clock = self.clock.process(clock_rate, self.clock.seconds() + clock_ahead)
         transport = self._make_transport(name, agent, clock)
         kw.setdefault("settings", self.settings)
-        if plans_by_resources(kw.get("leader_class")):
+        if wants_measures(kw.get("leader_class")):
             # What this machine is busy with is no part of a history.
             kw.setdefault("meter", FixedMeter())
         member = coordinator_class(

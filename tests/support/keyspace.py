@@ -89,6 +89,17 @@ def reports(instance_id: str, **states: str) -> list[Entry]:
     Give a member's status report: work id to state.
     """
     report = StatusReport({id: WorkStatus(state=s) for id, s in states.items()})
+    return _chunks(instance_id, report)
+
+
+def measures(instance_id: str, **node: Any) -> list[Entry]:
+    """
+    Give the status report of a member that has no work, and measures.
+    """
+    return _chunks(instance_id, StatusReport(node=node))
+
+
+def _chunks(instance_id: str, report: StatusReport) -> list[Entry]:
     return [
         Entry(KEYS.status(instance_id, number), chunk)
         for number, chunk in enumerate(encode_status(report))

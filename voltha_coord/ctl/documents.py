@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ..planning.limits import read_resources
 from ..records import Member, TransferRequest
 from .view import Item, View
 
@@ -93,6 +94,7 @@ def members(view: View) -> Document:
                 "can_lead": member.can_lead,
                 "items": assigned[member.id],
                 "running": running[member.id],
+                "resources": _resources(view, member),
                 "liveness": "check" if member.check else "ttl",
                 "session_id": member.session,
                 "version": member.version,
@@ -100,6 +102,25 @@ def members(view: View) -> Document:
             }
             for member in view.members.values()
         ]
+    }
+
+
+def _resources(view: View, member: Member) -> Document | None:
+    """
+    Give what a member has and uses, as a planner reads it; ``None`` for one that
+    does not tell.
+    """
+    node = view.nodes.get(member.id, {})
+    if not member.live or not (member.resources or node):
+        return None
+    found = read_resources(member.resources, node)
+    return {
+        "cpu": found.cpu,
+        "cpu_limit": found.cpu_limit,
+        "memory": found.memory,
+        "memory_limit": found.memory_limit,
+        "throttling": found.throttling,
+        "error": found.error,
     }
 
 

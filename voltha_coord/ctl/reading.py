@@ -74,7 +74,9 @@ class _Reader:
         """
         for entry in entries:
             self._entry(entry)
+        nodes = {}
         for member, report in self._reports():
+            nodes[member] = report.node
             for work_id, status in report.items.items():
                 self._item(work_id).reports[member] = status
         planned = self._planned()
@@ -84,6 +86,7 @@ class _Reader:
             term=self._term,
             members=dict(sorted(self._members.items())),
             items=dict(sorted(self._items.items())),
+            nodes=nodes,
             planned=planned,
             transfer=self._transfer,
             strays=self._strays,

@@ -160,9 +160,12 @@ def show_members(out: Console, document: Document) -> None:
     if not rows:
         out.print("no members")
         return
+    columns = _MEMBER_COLUMNS
+    if not any(row["resources"] for row in rows):
+        columns = tuple(name for name in columns if name not in _MEASURED)
     boundless = out.options.update_width(PLAIN_WIDTH)
-    for count in range(len(_MEMBER_COLUMNS), _COLUMNS_NEEDED - 1, -1):
-        made = _members(_MEMBER_COLUMNS[:count], rows)
+    for count in range(len(columns), _COLUMNS_NEEDED - 1, -1):
+        made = _members(columns[:count], rows)
         if out.measure(made, options=boundless).maximum <= out.width:
             break
     out.print(made)
@@ -170,29 +173,50 @@ def show_members(out: Console, document: Document) -> None:
 
 #: The columns of ``members``, the dispensable ones last.
 _MEMBER_COLUMNS: tuple[str, ...] = (
-    *("id", "role", "state", "items", "running", "address", "liveness", "weight"),
+    *("id", "role", "state", "items", "running", "cpu", "memory"),
+    *("address", "liveness", "weight"),
 )
+#: Those only shown where members tell what they have and use.
+_MEASURED = ("cpu", "memory")
 _COLUMNS_NEEDED = 3
 
 
 def _members(columns: Sequence[str], rows: Sequence[Document]) -> Table:
-    made = table(*columns, right=("items", "running", "weight"))
+    made = table(*columns, right=("items", "running", "weight", *_MEASURED))
     for row in rows:
         address = row["host_address"] or "-"
         if row["rest_port"]:
             address += f":{row['rest_port']}"
-        cells = (
-            Text(row["id"]),
-            styled(_role(row)),
-            styled(row["state"]),
-            Text(str(row["items"])),
-            Text(str(row["running"])),
-            Text(address),
-            Text("original" if row["foreign"] else row["liveness"]),
-            Text(f"{row['weight']:g}"),
-        )
-        made.add_row(*cells[: len(columns)])
+        cells = {
+            "id": Text(row["id"]),
+            "role": styled(_role(row)),
+            "state": styled(row["state"]),
+            "items": Text(str(row["items"])),
+            "running": Text(str(row["running"])),
+            **_use(row["resources"]),
+            "address": Text(address),
+            "liveness": Text("original" if row["foreign"] else row["liveness"]),
+            "weight": Text(f"{row['weight']:g}"),
+        }
+        made.add_row(*(cells[column] for column in columns))
     return made
+
+
+def _use(resources: Document | None) -> dict[str, Text]:
+    """
+    Show what is in use, and the limit of it.
+    """
+    if resources is None:
+        return dict.fromkeys(_MEASURED, Text("-"))
+    if resources["error"]:
+        return dict.fromkeys(_MEASURED, Text("unknown", style="red"))
+    style = "yellow" if resources["throttling"] else ""
+    cpu = f"{resources['cpu']:.0f}/{resources['cpu_limit']:.0f}%"
+    used, limit = (resources[name] / 2**30 for name in ("memory", "memory_limit"))
+    return {
+        "cpu": Text(cpu, style=style),
+        "memory": Text(f"{used:.1f}/{limit:.1f} GiB", style=style),
+    }
 
 
 def _role(row: Document) -> str | None:

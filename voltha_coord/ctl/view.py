@@ -7,6 +7,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from attrs import define, field, frozen
 
@@ -85,6 +86,7 @@ class View:
     :ivar term: the term record, ``None`` when it is missing or unreadable.
     :ivar members: by id, dead entries included.
     :ivar items: by work id.
+    :ivar nodes: what members measure of their machines, by member.
     :ivar planned: the live members and what operators want, as a planner sees
         them.
     :ivar transfer: what operators want of the leader, ``None`` for nothing.
@@ -97,6 +99,7 @@ class View:
     term: TermRecord | None = None
     members: Mapping[str, Member] = field(factory=dict)
     items: Mapping[str, Item] = field(factory=dict)
+    nodes: Mapping[str, Mapping[str, Any]] = field(factory=dict)
     planned: ClusterState = field(factory=ClusterState)
     transfer: TransferRequest | None = None
     strays: Mapping[str, str] = field(factory=dict)

@@ -216,6 +216,33 @@ METRICS: tuple[Metric, ...] = (
         _of_watches("failures"),
         "watch",
     ),
+    # The machine.
+    gauge(
+        "cpu_percent",
+        "CPU in use, in percent of one core, as measured last; no sample, as for all "
+        "of the machine, where nothing is measured",
+        lambda member: member.load.figure("cpu"),
+    ),
+    gauge(
+        "cpu_limit_percent",
+        "so much CPU may be in use, in percent of one core",
+        lambda member: member.load.figure("cpu_limit"),
+    ),
+    gauge(
+        "memory_bytes",
+        "memory in use, as measured last",
+        lambda member: member.load.figure("memory"),
+    ),
+    gauge(
+        "memory_limit_bytes",
+        "so much memory may be in use",
+        lambda member: member.load.figure("memory_limit"),
+    ),
+    gauge(
+        "throttling",
+        "1 while this member is at a limit of its CPU or memory: it is given no work",
+        lambda member: member.load.throttling,
+    ),
     # The work.
     gauge(
         "items",
