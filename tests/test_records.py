@@ -522,6 +522,42 @@ class WorkItemTests(SynchronousTestCase):
         self.assertEqual(WorkItem.from_value("w", item.encode()), item)
 
 
+class OrderTests(SynchronousTestCase):
+    """
+    The order of a work item.
+    """
+
+    def test_orders(self) -> None:
+        """
+        Whatever is not ``stop`` is to run; what is neither of the two is kept, and
+        a problem.
+        """
+        for value, runs, problem in (
+            (b"", True, None),
+            (b"{}", True, None),
+            (b'{"order": "start"}', True, None),
+            (b'{"order": "stop"}', False, None),
+            (b'{"order": "Stop"}', True, "order 'Stop' is neither start nor stop"),
+            (b'{"order": ""}', True, "order '' is neither start nor stop"),
+        ):
+            with self.subTest(value=value):
+                item = WorkItem.from_value("w", value)
+
+                self.assertEqual((item.is_to_run, item.problem), (runs, problem))
+        self.assertEqual(
+            WorkItem.from_value("w", b'{"order": "halt"}').encode(),
+            b'{"order":"halt"}',
+        )
+
+    def test_long(self) -> None:
+        """
+        Of a long one the beginning is told.
+        """
+        value = b'{"order": "%s"}' % (b"x" * 10_000)
+
+        self.assertLess(len(WorkItem.from_value("w", value).problem or ""), 60)
+
+
 class AssignmentTests(SynchronousTestCase):
     """
     Assignments.
@@ -571,10 +607,27 @@ class AssignmentTests(SynchronousTestCase):
             (b'{"raw": 3}', "raw"),
             (b'{"item": 3}', "item"),
             (b'{"phase": 3}', "phase"),
+            (b'{"restart": -1}', "restart"),
+            (b'{"restart": "7"}', "restart"),
         ):
             self.assertIn(
                 words, Assignment.from_value("m", "w", value).problem or "nothing"
             )
+
+    def test_restart(self) -> None:
+        """
+        A restart is written when one was asked for, also without an item; what
+        cannot be read of it asks for none.
+        """
+        bare = Assignment("m", "w", restart=7)
+        full = Assignment("m", "w", item=WorkItem("w"), restart=7)
+
+        for assignment in (bare, full):
+            value = assignment.encode()
+            self.assertEqual(Assignment.from_value("m", "w", value), assignment)
+        self.assertEqual(Assignment("m", "w").encode(), b"")
+        for value in (b'{"restart": -1}', b'{"restart": "7"}', b'{"restart": 1.5}'):
+            self.assertEqual(Assignment.from_value("m", "w", value).restart, 0)
 
     def test_faults_of_the_item(self) -> None:
         """
@@ -598,7 +651,13 @@ class StatusTests(SynchronousTestCase):
         return StatusReport(
             {
                 f"w{n}": WorkStatus(
-                    "start", "running", {"cpu": 1.5}, 12.5, "abc", error, {"new": n}
+                    "start",
+                    "running",
+                    {"cpu": 1.5},
+                    12.5,
+                    "abc",
+                    error,
+                    extra={"new": n},
                 )
                 for n in range(items)
             }
@@ -642,12 +701,26 @@ class StatusTests(SynchronousTestCase):
         self.assertLessEqual(max(map(len, chunks)), limit)
         self.assertEqual(decode_status(dict(enumerate(chunks))), report)
 
+    def test_details(self) -> None:
+        """
+        What a runner has to say stands in ``details``; nothing where it has not.
+        """
+        status = WorkStatus(details={"pid": 7, "log": ["x"], "load": float("nan")})
+        chunks = self.chunks(StatusReport({"w": status, "x": WorkStatus()}))
+        found = decode_status(chunks)
+
+        assert found is not None
+        self.assertEqual(found.items["w"].details, {"pid": 7, "log": ["x"]})
+        self.assertEqual(found.items["x"].details, {})
+        self.assertEqual(chunks[0].count(b"details"), 1)
+
     def test_one_item_too_large(self) -> None:
         """
         An item whose status would fill a chunk alone does not keep the others
         from being reported.
         """
-        huge = WorkStatus(usage={"x": "y" * CHUNK_BYTES}, digest="abc")
+        much = {"x": "y" * CHUNK_BYTES}
+        huge = WorkStatus(usage=much, details=much, digest="abc")
         report = StatusReport({**self.report(3).items, "huge": huge})
         chunks = self.chunks(report)
         found = decode_status(chunks)

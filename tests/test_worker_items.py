@@ -273,7 +273,7 @@ class ChangedValueTests(ItemCase):
 
 class UnfollowedTests(ItemCase):
     """
-    A runner that has nothing to say about changed values.
+    A runner that has nothing to do about changed values.
     """
 
     def make_runner(self) -> StringRunner:
@@ -286,25 +286,26 @@ class UnfollowedTests(ItemCase):
 
         return Plain(self.floor)
 
-    def test_nothing_is_watched(self) -> None:
+    def test_goes_on(self) -> None:
         """
-        For it nothing is watched, and nothing is asked.
+        Its item goes on as it is, and is started as what it is by then.
         """
         self.worker()
         self.put_value("w1", 1)
         self.put(self.keys.assignment("a", "w1"))
         self.advance(1)
-        self.requests["a"].clear()
         self.put_value("w1", 2)
         self.advance(40)
+        before = self.configs("w1")
+        self.put(self.keys.assignment("a", "w1"), b'{"restart": 7}')
+        self.advance(1.5)
 
-        paths = {r.path for r in self.requests["a"]}
-        self.assertNotIn(f"/v1/kv/{self.keys.work[:-1]}", paths)
-        self.assertEqual(self.configs("w1"), [1])
+        self.assertEqual(before, [1])
+        self.assertEqual(self.configs("w1"), [1, 2])
 
     def test_put_right(self) -> None:
         """
-        But an item that would not start is tried again with what it is by then.
+        An item that would not start is tried again with what it is by then.
         """
         self.worker()
         self.runners["a"].starts["w1"] = lambda: 1 / (self.configs("w1")[-1] - 1)

@@ -45,6 +45,7 @@ class WorkStatus:
     :ivar since: wall clock of its last change of state, for people.
     :ivar digest: of the item as applied (:attr:`WorkItem.digest`).
     :ivar error: why it does not run; empty when it does.
+    :ivar details: what else its runner has to say, for people.
     """
 
     order: str = "start"
@@ -53,6 +54,7 @@ class WorkStatus:
     since: float | None = None
     digest: str = ""
     error: str = ""
+    details: Mapping[str, Any] = field(factory=dict)
     extra: Mapping[str, Any] = field(factory=dict)
 
     @classmethod
@@ -64,6 +66,7 @@ class WorkStatus:
             since=fields.number("since", None),
             digest=fields.text("digest"),
             error=fields.text("error"),
+            details=fields.mapping("details"),
             extra=fields.extra,
         )
         fields.refuse_problems()
@@ -79,6 +82,8 @@ class WorkStatus:
             known["digest"] = self.digest
         if self.error:
             known["error"] = self.error[:ERROR_CHARACTERS]
+        if self.details:
+            known["details"] = _without_holes(self.details)
         return {**self.extra, **known}
 
 
@@ -114,7 +119,9 @@ def _encoded(work: str, status: WorkStatus, limit: int) -> bytes:
     pair = dump({work: status._to_json()})[1:-1]
     if len(pair) > limit:
         # One item must not keep all the others from being reported.
-        bare = evolve(status, usage={}, extra={}, error="its report is too large")
+        bare = evolve(
+            status, usage={}, details={}, extra={}, error="its report is too large"
+        )
         pair = dump({work: bare._to_json()})[1:-1]
     return pair
 

@@ -32,7 +32,8 @@ class WorkItem:
     """
     Something to be run: ``work/<work_id>``.
 
-    :ivar order: ``start``, or ``stop`` for an item that is kept but not run.
+    :ivar order: ``start``, or ``stop`` for an item that is kept but not run; any
+        other word is a problem, and counts as ``start``.
     :ivar limits: what it may use, by resource.
     :ivar reference: items of one reference like to run together.
     :ivar config: what to run; the runner's business.
@@ -69,9 +70,14 @@ class WorkItem:
 
     @classmethod
     def _from_fields(cls, work_id: str, fields: Fields) -> WorkItem:
+        order = fields.text("order", START)
+        if order not in (START, STOP):
+            fields.problems.append(
+                f"order {order[:20]!r} is neither {START} nor {STOP}"
+            )
         return cls(
             work_id,
-            order=fields.text("order", START),
+            order=order,
             limits=fields.mapping("limits"),
             reference=fields.text("reference"),
             config=fields.extra.pop("config", None),
@@ -81,6 +87,13 @@ class WorkItem:
             problem=fields.problem,
             extra=fields.extra,
         )
+
+    @property
+    def is_to_run(self) -> bool:
+        """
+        Whether it is to be run where it is, and not only kept.
+        """
+        return self.order != STOP
 
     def to_json(self) -> dict[str, Any]:
         """

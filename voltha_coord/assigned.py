@@ -8,9 +8,10 @@ times as long at most.
 # Note [The value of an assignment]
 
 The key alone already says that the item is to be run.  A value may say more:
-that the item is only to be made ready (``phase`` ``prepare``), and the item
-itself as its leader applied it.  What cannot be read of a value is told once,
-shown with the item, and otherwise as if it were not there.
+that the item is only to be made ready (``phase`` ``prepare``), the item itself
+as its leader applied it, and that it is to be started anew (``restart``).  What
+cannot be read of a value is told once, shown with the item, and otherwise as if it
+were not there.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Assigned:
     :ivar item: the item as it was applied, ``None`` where the value does not
         carry it.
     :ivar odd: what is wrong with the value; empty for nothing.
+    :ivar restart: when it is another number than before, the item is to be
+        started anew; 0 asks for nothing.
     """
 
     index: int
@@ -54,6 +57,7 @@ class Assigned:
     phase: str = RUN
     item: WorkItem | None = None
     odd: str = ""
+    restart: int = 0
 
     @classmethod
     def from_entry(cls, member: str, work: str, entry: Entry) -> Assigned:
@@ -70,6 +74,7 @@ class Assigned:
             phase,
             found.item,
             f"its assignment: {odd}" if odd else "",
+            found.restart,
         )
 
     def describe(self, work: str, entry: Entry | None) -> tuple[WorkItem, int | None]:
@@ -186,6 +191,13 @@ class Assignments:
         Note that we have claimed what is assigned.
         """
         if self.current is not None and work in self.current:
+            self.owned[work] = item
+
+    def learn(self, work: str, item: WorkItem) -> None:
+        """
+        Note what an item is by now, if it is one that we have claimed.
+        """
+        if work in self.owned:
             self.owned[work] = item
 
     def claimed(self, index: int, term: Entry | None) -> None:

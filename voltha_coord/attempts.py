@@ -28,7 +28,16 @@ from ._types import Steps
 from .call import Call, told
 from .consul.backoff import Backoff
 from .interfaces import IRunner
-from .item import FAILED, PREPARED, PREPARING, RUNNING, STARTING, STOPPING, Item
+from .item import (
+    FAILED,
+    PREPARED,
+    PREPARING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    Item,
+)
 from .records import RUN, WorkItem
 from .settings import Settings
 from .turns import Turns
@@ -60,6 +69,9 @@ class Attempts:
     """
     Asks the runner, again where that failed; see Note [One call at a time].
 
+    :param order: has the order of an item heeded, as far as no call is needed but
+        one that stops it.
+    :param ask: asks the runner how an item fares by itself.
     :param may_begin: whether an item may be started, or made ready, now.
     :param changed: told whenever a status report would say something new.
     :param attend: told whenever the worker has something to do about an item.
@@ -71,6 +83,8 @@ class Attempts:
         runner: IRunner,
         settings: Settings,
         *,
+        order: Callable[[Item], None],
+        ask: Callable[[Item], None],
         may_begin: Callable[[Item], bool],
         changed: Callable[[], None],
         attend: Callable[[], None],
@@ -81,6 +95,8 @@ class Attempts:
         self._reactor = reactor
         self._runner = runner
         self._settings = settings
+        self._order = order
+        self._ask = ask
         self._may_begin = may_begin
         self._changed = changed
         self._attend = attend
@@ -93,9 +109,10 @@ class Attempts:
 
     def see_to(self, item: Item) -> None:
         """
-        Have an item stand in line if there is something to be done, and
-        nothing under way.
+        Have an item's order heeded; then have it stand in line if there is
+        something to be done, and nothing under way.
         """
+        self._order(item)
         if item.turn is not None or item.busy:
             return
         due = item.retry_at <= self._reactor.seconds()
@@ -112,7 +129,7 @@ class Attempts:
         now = self._reactor.seconds()
         waits = []
         for item in items:
-            if item.state == RUNNING and item.wanted is None:
+            if _at_rest(item):
                 continue
             self.see_to(item)
             if item.retry_at > now and self._next_step(item) is not None:
@@ -132,14 +149,14 @@ class Attempts:
         """
         Give what the runner is to be asked next about an item.
         """
-        if item.state == STOPPING:
+        if item.state in (STOPPING, STOPPED):
             return None
         if item.state == RUNNING:
             return None if item.wanted is None else _UPDATE
         if not self._may_begin(item):
             return None
         if item.phase == RUN:
-            return _START
+            return _START if item.newest.is_to_run else None
         ready = item.state == PREPARED and item.wanted is None
         return None if ready else _PREPARE
 
@@ -163,9 +180,11 @@ class Attempts:
         """
         Ask the runner, and note what came of it.
         """
-        description = item.wanted or item.description
+        description = item.newest
         call = item.call = Call(self._reactor, self._asking(step, item, description))
         item.touched = True
+        if step is _START:
+            item.begun, item.heeded = True, item.restart
         item.enter(step.doing, self._wall_clock())
         try:
             yield call.make(self._settings.work_timeout)
@@ -192,7 +211,9 @@ class Attempts:
         self, step: _Step, item: Item, description: WorkItem
     ) -> Callable[[], Any]:
         if step is _START:
-            return partial(self._runner.start_work, description, item.report)
+            own = item.handover
+            report = item.report if own is None else own
+            return partial(self._runner.start_work, description, report)
         if step is _PREPARE:
             return partial(self._runner.prepare_work, description)
         return partial(self._runner.update_work, description)
@@ -203,8 +224,10 @@ class Attempts:
             self._attend()
         item.error, item.backoff, item.retry_at = "", None, 0.0
         if step is _START:
-            item.report = None
+            item.report = item.handover = None
         item.enter(step.done, self._wall_clock())
+        if item.state == RUNNING:
+            self._ask(item)
         self._changed()
 
     def _failed(self, step: _Step, item: Item, error: Exception) -> None:
@@ -238,3 +261,11 @@ class Attempts:
         if call.succeeded:
             self._succeeded(step, item, description)
         self._attend()
+
+
+def _at_rest(item: Item) -> bool:
+    """
+    Whether there is nothing to be done about an item, as of most of thousands.
+    """
+    heeded = item.wanted is None and item.restart == item.heeded
+    return heeded and item.state in (RUNNING, STOPPED)

@@ -187,7 +187,7 @@ class Claiming:
                     continue
                 item.index, item.lease, item.asked = index, lease, None
                 item.lost = False
-                self._assignments.own(work, item.wanted or item.description)
+                self._assignments.own(work, item.newest)
                 self._count("work-confirmed")
 
     # Taking.
@@ -307,6 +307,7 @@ class Claiming:
             item.wanted = description
         item.index, item.lease, item.described = index, lease, described
         item.assignment, item.odd = assigned.index, assigned.odd
+        item.restart = assigned.restart
         if report is not None:
             item.report, item.report_index = report.value, report.modify_index
         self._assignments.own(work, description)

@@ -4,12 +4,11 @@ Going on with changed descriptions of items.
 # Note [How a changed value is noticed]
 
 Where assignments carry the item, a changed item is a changed assignment.  Where
-they are empty, the values under ``work/`` count.  A runner with an
-``update_work`` of its own is told of changed ones: one watch tells that some
-value has changed (see :mod:`~voltha_coord.changes`); which of ours have is asked
-by their indexes, without reading any; and what has changed is read.  For other
-runners nothing is watched.  An item whose start failed is tried again with what
-it is by then, whatever the runner: that somebody has put it right is what a
+they are empty, the values under ``work/`` count, whatever the runner: the order of an
+item is heeded by the worker itself.  One watch tells that some value has changed
+(see :mod:`~voltha_coord.changes`); which of ours have is asked by their indexes,
+without reading any; and what has changed is read.  An item whose start failed is
+tried again with what it is by then: that somebody has put it right is what a
 second attempt is for.
 
 A value that is gone changes nothing: the leader takes the assignment away.
@@ -21,7 +20,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._types import Steps
@@ -47,7 +46,7 @@ class Descriptions:
     """
     Keeps descriptions up to date; see Note [How a changed value is noticed].
 
-    :param followed: whether changed values are to be noticed by themselves.
+    :param learned: told what an item is by now.
     :param attend: called when there is something to :meth:`refresh`.
     """
 
@@ -59,7 +58,7 @@ class Descriptions:
         ownership: Ownership,
         running: RunningItems,
         *,
-        followed: bool,
+        learned: Callable[[str, WorkItem], None],
         attend: Callable[[], None],
         wait: float,
         random: Callable[[], float],
@@ -71,38 +70,35 @@ class Descriptions:
         self._keys = keys
         self._ownership = ownership
         self._running = running
+        self._learned = learned
         self._attend = attend
         self._seen = self._heeded = 0
         self._not_before = -math.inf
-        self._changes: Changes | None = None
-        if followed:
-            self._changes = Changes(
-                reactor,
-                api,
-                keys.work,
-                self._changed,
-                name="work-values",
-                wait=wait,
-                pause=REFRESH_PAUSE,
-                random=random,
-                tally=tally,
-                retries=retries,
-                log=log,
-            )
+        self._changes = Changes(
+            reactor,
+            api,
+            keys.work,
+            self._changed,
+            name="work-values",
+            wait=wait,
+            pause=REFRESH_PAUSE,
+            random=random,
+            tally=tally,
+            retries=retries,
+            log=log,
+        )
 
     def start(self) -> None:
         """
-        Begin to follow them, if they are to be followed.
+        Begin to follow them.
         """
-        if self._changes is not None:
-            self._changes.start()
+        self._changes.start()
 
     def restart(self) -> None:
         """
         Follow them from the beginning.
         """
-        if self._changes is not None:
-            self._changes.restart()
+        self._changes.restart()
 
     def stop(self) -> Deferred[None]:
         """
@@ -110,7 +106,7 @@ class Descriptions:
 
         :return: a Deferred that fires when nothing is under way; never fails.
         """
-        return succeed(None) if self._changes is None else self._changes.stop()
+        return self._changes.stop()
 
     def _changed(self) -> None:
         self.look()
@@ -140,7 +136,7 @@ class Descriptions:
             self._keys.work_item(item.id): item
             for item in self._running.items.values()
             if item.described is not None
-            and item.state != STOPPING
+            and (item.state != STOPPING or item.stays)
             and (stale or self._to_be_tried(item))
         }
         if asked:
@@ -168,4 +164,6 @@ class Descriptions:
                 item.described = 0
                 continue
             item.described = entry.modify_index
-            self._running.change(item, WorkItem.from_value(item.id, entry.value))
+            description = WorkItem.from_value(item.id, entry.value)
+            self._running.change(item, description)
+            self._learned(item.id, description)

@@ -9,11 +9,16 @@ One work item on this member: what it is, and how far it has come.
                              ▼
                            failed
     any of them ──stop──▶ stopping ──has stopped──▶ gone
+                             │  ▲
+                 by its order▼  │not here any more
+                           stopped ──is to run again──▶ waiting
 
 An item that is only to be made ready goes the same way, through *preparing* to
 *prepared*; it is not ours, and may come to be run from there.  It counts as
 running from before ``start_work`` is called until after ``stop_work`` has
-finished, and for as long as it has the right to.
+finished, and for as long as it has the right to.  A *stopped* one is ours, and
+does not run; what its order means in each state is told in Note [Orders] of
+:mod:`~voltha_coord.orders`.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from .records import RUN, WorkItem
 
 if TYPE_CHECKING:
     from .call import Call
+    from .condition import Condition
     from .consul.backoff import Backoff
     from .lease import Lease
     from .stopping import Stopping
@@ -37,10 +43,20 @@ PREPARED = "prepared"
 STARTING = "starting"
 RUNNING = "running"
 STOPPING = "stopping"
+STOPPED = "stopped"
 FAILED = "failed"
 
 #: Every state that an item may be in.
-STATES = (WAITING, PREPARING, PREPARED, STARTING, RUNNING, STOPPING, FAILED)
+STATES = (
+    WAITING,
+    PREPARING,
+    PREPARED,
+    STARTING,
+    RUNNING,
+    STOPPING,
+    STOPPED,
+    FAILED,
+)
 
 
 @define(eq=False)
@@ -65,9 +81,18 @@ class Item:
         removed (any more).
     :ivar asked: the lease under which a claim of it was sent last: its owner
         record may name that session without our knowing.
+    :ivar restart: the number of the last assignment that asked for it to be
+        started anew; 0 for none that did.
+    :ivar heeded: the number that was heeded last.
+    :ivar condition: how it fares by itself, as its runner said last; ``None``
+        for nothing but that it runs.
+    :ivar stays: whether it stays here once it has stopped.
     :ivar release: whether to release it once it has stopped.
-    :ivar handover: what the next owner is to know.
-    :ivar touched: whether the runner has ever been asked about it.
+    :ivar handover: what it gave when it stopped, for whoever starts it next:
+        another member, or this one.
+    :ivar touched: whether the runner has been asked about it since it stopped
+        last.
+    :ivar begun: whether it was to start it.
     :ivar turn: what it waits for in the line of those to be called about.
     :ivar call: the last call about it, but for those that stop it.
     """
@@ -88,9 +113,14 @@ class Item:
     since: float = 0.0
     error: str = ""
     asked: Lease | None = None
+    restart: int = 0
+    heeded: int = 0
+    condition: Condition | None = None
+    stays: bool = False
     release: bool = True
     handover: bytes | None = None
     touched: bool = False
+    begun: bool = False
     retry_at: float = 0.0
     backoff: Backoff | None = None
     turn: Deferred[None] | None = None
@@ -103,6 +133,13 @@ class Item:
         Its work id.
         """
         return self.description.id
+
+    @property
+    def newest(self) -> WorkItem:
+        """
+        What it is to be, by what is known here.
+        """
+        return self.wanted or self.description
 
     @property
     def busy(self) -> bool:
@@ -133,8 +170,8 @@ class Item:
         What people are to know: why it does not run, or what in its description
         or its assignment could not be read; empty when all is well.
         """
-        newest = self.wanted or self.description
-        return self.error or newest.problem or self.odd
+        by_itself = "" if self.condition is None else self.condition.error
+        return self.error or by_itself or self.newest.problem or self.odd
 
     def enter(self, state: str, now: float) -> None:
         """

@@ -29,7 +29,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from ._loops import Timer
 from .isolation import Rights
-from .item import STOPPING, Item
+from .item import STOPPED, STOPPING, Item
 from .leasing import TIMER_SLACK
 from .running import RunningItems
 from .settings import STOP, Settings
@@ -89,6 +89,9 @@ class Overdue:
         next_look = math.inf
         for item in tuple(self._running.items.values()):
             lease = item.lease
+            if item.state == STOPPED:
+                # It needs no right, and stays to be confirmed.
+                continue
             left = self._rights.until(lease) - self._reactor.seconds()
             if lease is None or left == math.inf:
                 continue
@@ -145,7 +148,7 @@ class Overdue:
         if wait > TIMER_SLACK:
             return wait
         stopping.kill()
-        if item.id not in self._running.items:
+        if item.stopping is not stopping or item.id not in self._running.items:
             return math.inf
         wait = max(left, given + self._margin)
         return wait if wait > TIMER_SLACK else None

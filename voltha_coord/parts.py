@@ -223,7 +223,7 @@ def put_together(
             keys,
             ownership,
             running,
-            followed=does(runner, "update_work"),
+            learned=assignments.learn,
             attend=hears.attend,
             wait=settings.watch_wait,
             **tally("work-values"),

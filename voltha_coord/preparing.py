@@ -70,5 +70,6 @@ class Preparing:
                     described=described,
                     assignment=assigned.index,
                     odd=assigned.odd,
+                    restart=assigned.restart,
                 )
             )

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
+from attrs import evolve
 from twisted.internet.defer import CancelledError, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
@@ -35,7 +36,7 @@ from .errors import CoordinationError, TransactionRefused
 from .item import Item
 from .keys import Keys
 from .load import Load
-from .records import StatusReport, WorkStatus, encode_status
+from .records import START, STOP, StatusReport, WorkStatus, encode_status
 from .session import SessionKeeper
 from .usages import Sampling, Usages
 
@@ -63,17 +64,34 @@ class Collector:
         """
         return StatusReport(
             {
-                work: WorkStatus(
-                    state=item.shown_state,
-                    usage=self._usages.of(item),
-                    since=item.since,
-                    digest=item.digest,
-                    error=item.trouble,
-                )
+                work: _status(item, self._usages.of(item))
                 for work, item in self._items.items()
             },
             self._load.told,
         )
+
+
+def _status(item: Item, usage: Mapping[str, Any]) -> WorkStatus:
+    """
+    Give how an item fares: as its runner says, if it was started.
+    """
+    fares = item.condition
+    status = WorkStatus(
+        order=START if item.newest.is_to_run else STOP,
+        state=item.shown_state,
+        usage=usage,
+        since=item.since,
+        digest=item.digest,
+        error=item.trouble,
+    )
+    if fares is None:
+        return status
+    return evolve(
+        status,
+        state=fares.state,
+        since=item.since if fares.since is None else fares.since,
+        details=fares.details,
+    )
 
 
 class StatusWriter:

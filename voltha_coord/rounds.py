@@ -95,7 +95,9 @@ class Rounds:
         An item has stopped: release it if that is wanted.
         """
         self.parts.overdue.item_stopped()
-        if item.release:
+        if item.stays:
+            pass
+        elif item.release:
             served = item.report_index if item.report is None else 0
             release = Release(item.index, item.handover, served)
             self.parts.releasing.add({item.id: release})
@@ -217,10 +219,13 @@ class Rounds:
                 item.assignment, item.odd = assigned.index, assigned.odd
                 if assigned.item is not None:
                     item.described = None
-                    running.change(item, assigned.item)
                 elif item.described is None:
                     item.described = 0
                     descriptions.look()
+                if assigned.index:
+                    # Else Consul has forgotten, and what is here is as it was.
+                    running.change(item, assigned.item, assigned.restart)
+                    self.parts.assignments.learn(work, item.newest)
 
     def _look_whether_drained(self) -> None:
         parts = self.parts

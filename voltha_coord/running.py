@@ -27,9 +27,11 @@ from ._loops import Tasks
 from ._types import Steps
 from .attempts import Attempts
 from .call import Call
+from .faring import Faring
 from .interfaces import IRunner
 from .isolation import Rights
-from .item import STATES, STOPPING, Item
+from .item import FAILED, PREPARED, STATES, STOPPED, STOPPING, WAITING, Item
+from .orders import Demand, demand
 from .records import PREPARE, RUN, WorkItem
 from .settings import Settings
 from .stopping import Stopping
@@ -41,7 +43,8 @@ class RunningItems:
 
     :param rights: for how long items may run.
     :param may_begin: whether an item may be started, or made ready, now.
-    :param stopped: told of each item that has stopped.
+    :param stopped: told of each item that has stopped, and of those that stay here
+        all the same.
     :param changed: told whenever a status report would say something new.
     :param attend: told whenever the worker has something to do about an item.
     """
@@ -72,10 +75,17 @@ class RunningItems:
         self._random = random
         self._log = log
         self._tasks = Tasks(log)
+        #: Every item that is here, by work id.
+        self.items: dict[str, Item] = {}
+        self._faring = Faring(
+            runner, self.items, changed=changed, attend=attend, log=log
+        )
         self._attempts = Attempts(
             reactor,
             runner,
             settings,
+            order=self._heed_order,
+            ask=self._faring.ask,
             may_begin=may_begin,
             changed=changed,
             attend=attend,
@@ -84,8 +94,12 @@ class RunningItems:
             log=log,
         )
         self._lingering: dict[str, Call] = {}
-        #: Every item that is here and has not stopped, by work id.
-        self.items: dict[str, Item] = {}
+
+    def listen(self) -> None:
+        """
+        Ask the runner to say when items change by themselves, from now on.
+        """
+        self._faring.listen()
 
     @property
     def workload(self) -> set[str]:
@@ -101,9 +115,13 @@ class RunningItems:
     @property
     def states(self) -> dict[str, int]:
         """
-        How many items are in each state, as reports call it.
+        How many items are in each state, as reports call it; those that have
+        come to grief by themselves have failed.
         """
-        counts = Counter(item.shown_state for item in self.items.values())
+        counts = Counter(
+            FAILED if item.condition and item.condition.error else item.shown_state
+            for item in self.items.values()
+        )
         return {state: counts[state] for state in STATES}
 
     # What is to become of an item.
@@ -126,24 +144,61 @@ class RunningItems:
         self.items[item.id] = item
         before = self._lingering.get(item.id)
         if before is not None and item.call is None:
-            item.call = before
-            item.error = "an earlier call of the runner goes on"
+            self._wait_for(item, before)
         if not item.since:
             item.since = self._wall_clock()
         self._attempts.see_to(item)
         self._changed()
 
-    def change(self, item: Item, description: WorkItem) -> None:
+    def _wait_for(self, item: Item, call: Call) -> None:
+        item.call = call
+        item.error = "an earlier call of the runner goes on"
+
+    def change(
+        self, item: Item, description: WorkItem | None, restart: int = 0
+    ) -> None:
         """
         Go on with a changed description; one that says the same is none.
+
+        :param restart: start it anew if this is another number than it was asked
+            with last; 0 asks for nothing.
         """
-        newest = item.wanted or item.description
-        if description == newest:
-            return
-        item.wanted = description
-        # Whatever failed may do so no more.
-        item.retry_at = 0.0
-        self._attempts.see_to(item)
+        news = False
+        if description is not None and description != item.newest:
+            item.wanted, news = description, True
+        if restart and restart != item.restart:
+            item.restart, news = restart, True
+        if news:
+            # Whatever failed may do so no more.
+            item.retry_at = 0.0
+            self._attempts.see_to(item)
+
+    def _heed_order(self, item: Item) -> None:
+        """
+        Do what an item's order asks for at once.
+        """
+        asked = demand(item)
+        if asked is Demand.STOP:
+            item.stays = True
+            self._begin_to_stop(item)
+        elif asked is Demand.WAIT:
+            self._be(item, WAITING)
+            if item.busy:
+                item.error = "an earlier call of the runner goes on"
+        elif asked is not Demand.NOTHING:
+            if item.turn is not None:
+                item.turn.cancel()
+            item.told(item.newest)
+            item.heeded = item.restart
+            self._be(item, STOPPED if asked is Demand.REST else PREPARED)
+
+    def _be(self, item: Item, state: str) -> None:
+        """
+        Let an item be in a state in which nothing is the matter with it.
+        """
+        item.error, item.backoff, item.retry_at = "", None, 0.0
+        item.enter(state, self._wall_clock())
+        self._in_trouble()
 
     def try_again(self) -> float | None:
         """
@@ -157,15 +212,19 @@ class RunningItems:
 
     def stop(self, item: Item, *, release: bool) -> None:
         """
-        Stop an item.  Once it has stopped it is not in :attr:`items` any more.
+        Stop an item that is not to be here any more.  Once it has stopped it is
+        not in :attr:`items`.
 
         :param release: whether it is to be given up then, if we own it; asked
             for twice, only if both times.
         """
         item.release = item.release and release and item.index > 0
-        if item.state == STOPPING:
-            return
-        item.error = ""
+        item.stays = False
+        if item.state != STOPPING:
+            self._begin_to_stop(item)
+
+    def _begin_to_stop(self, item: Item) -> None:
+        item.error, item.condition = "", None
         item.enter(STOPPING, self._wall_clock())
         if item.turn is not None:
             item.turn.cancel()
@@ -194,14 +253,28 @@ class RunningItems:
 
     @inlineCallbacks
     def _stop_one(self, item: Item, stopping: Stopping) -> Steps[None]:
-        item.handover = yield stopping.begin()
-        self._gone(item)
+        given = yield stopping.begin()
+        if given is not None:
+            item.handover = given
+        if stopping.going_on is not None:
+            self._let_linger(item.id, stopping.going_on)
+        if item.stays:
+            self._rest(item, stopping.going_on)
+        else:
+            self._gone(item)
+
+    def _rest(self, item: Item, going_on: Call | None) -> None:
+        """
+        Go on with an item that has stopped and stays here.
+        """
+        item.stopping, item.call = None, going_on
+        self._stopped(item)
+        item.stays = item.touched = item.begun = False
+        self._be(item, STOPPED)
+        self._attempts.see_to(item)
 
     def _gone(self, item: Item) -> None:
         self.items.pop(item.id, None)
-        stopping = item.stopping
-        if stopping is not None and stopping.going_on is not None:
-            self._let_linger(item.id, stopping.going_on)
         self._stopped(item)
         self._changed()
 

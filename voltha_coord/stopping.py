@@ -12,8 +12,10 @@ stopped; unless a call from before, which a stop cancels, goes on nevertheless:
 it may bring the item up yet, so its end is waited for, and the item is stopped
 once more.
 
-Then the runner is asked for what the next owner should know; of an item that
-was killed nothing is handed over, nor by a report that never ends.
+Then the runner is asked for what the next owner should know, and so it is for an
+item that stopped by its order: whoever starts it next is told, which may be this
+member.  Of an item that was killed nothing is handed over, nor by a report that
+never ends, nor where the lease ends: there is no time.
 """
 
 from __future__ import annotations
@@ -111,7 +113,7 @@ class Stopping:
         if self._done or self._kill_succeeded:
             return
         if not self._wait_for_the_last_call():
-            if self._item.release and not self._was_killed:
+            if self._hands_over and not self._was_killed:
                 self._ask_for_a_report()
             else:
                 self._finish(None)
@@ -191,6 +193,12 @@ class Stopping:
         self._told()
 
     # Handing over.
+
+    @property
+    def _hands_over(self) -> bool:
+        item = self._item
+        # One that was only made ready has nothing to say of its own.
+        return item.begun if item.stays else item.release
 
     def _ask_for_a_report(self) -> None:
         self._patience.cancel()

@@ -124,6 +124,7 @@ class Worker:
         """
         Begin to look after the member's assignments.
         """
+        self._parts.running.listen()
         self._parts.assignments.start()
         self._parts.descriptions.start()
         self._parts.releasing.start()
