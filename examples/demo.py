@@ -52,7 +52,8 @@ from voltha_coord._types import Steps
 from voltha_coord.consul.address import from_environment
 from voltha_coord.consul.api import ConsulApi
 from voltha_coord.consul.connect import connect
-from voltha_coord.ctl.actions import add_work, look
+from voltha_coord.ctl.actions import look
+from voltha_coord.ctl.changing import add_work
 from voltha_coord.ctl.view import View
 from voltha_coord.errors import ConfigurationError, ConsulError
 from voltha_coord.keys import DEFAULT_PREFIX, Keys
@@ -167,7 +168,7 @@ class Demo:
             self.members.append(child)
             child.start(self.reactor, TWISTD, self._arguments(name), self._env())
         yield self._until(self._joined, self.members)
-        yield add_work(self.api, self.keys, WORK)
+        yield add_work(self.api, self.keys, dict.fromkeys(WORK, b""), if_absent=True)
 
     def _arguments(self, name: str) -> list[str]:
         return [

@@ -19,7 +19,8 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.consul.model import Entry
-from voltha_coord.ctl.actions import OPERATIONS_AT_ONCE, VALUE_BYTES_AT_ONCE
+from voltha_coord.ctl.actions import OPERATIONS_AT_ONCE
+from voltha_coord.ctl.changing import VALUE_BYTES_AT_ONCE
 from voltha_coord.records import StatusReport, TransferRequest, encode_status
 
 from .support.commands import CommandTestCase
@@ -392,7 +393,10 @@ class WorkTests(CommandTestCase):
         document = self.document("work", "add", "b", "c", "--value", "two")
 
         self.assertEqual(self.work(), {"a": b"one", "b": b"two", "c": b"two"})
-        self.assertEqual(document, {"added": ["c"], "changed": ["b"], "unchanged": []})
+        self.assertEqual(
+            document,
+            {"added": ["c"], "changed": ["b"], "unchanged": [], "warnings": []},
+        )
         self.done("work", "add", "d", "--file", "-", stdin="three")
         self.assertEqual(self.work()["d"], b"three")
 
@@ -434,7 +438,8 @@ class WorkTests(CommandTestCase):
         again = self.done("work", "add", "a", "a1", "c", "--value", "one")
 
         self.assertEqual(
-            document, {"added": ["c"], "changed": ["a1"], "unchanged": ["a"]}
+            document,
+            {"added": ["c"], "changed": ["a1"], "unchanged": ["a"], "warnings": []},
         )
         self.assertEqual(again, "3 unchanged\n")
         self.assertEqual(self.writes(), before + 1)
