@@ -148,6 +148,7 @@ class Version2Tests(GroupCase):
         namespace of its own, and without one.
         """
         self.put(V2, memory__max="800")
+        self.put(f"{V2}/../other", memory__max="5")
         for path, root in (
             ("/", "/"),
             ("/docker/abc", "/docker/abc"),

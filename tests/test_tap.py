@@ -26,10 +26,11 @@ from voltha_coord._parameters import PARAMETERS
 from voltha_coord.clock import boot_time
 from voltha_coord.consul.address import Address, from_environment
 from voltha_coord.ending import end_process
+from voltha_coord.measuring import MachineMeter, WorkMeter
 from voltha_coord.options import Options, primary_ipv4
 from voltha_coord.service import CoordinatorService
 from voltha_coord.settings import Settings
-from voltha_coord.tap import makeService, use_steady_clock
+from voltha_coord.tap import makeService, meter_of, use_steady_clock
 from voltha_coord.watchdog import Watchdog
 
 HOST = {"HOSTNAME": "host-1"}
@@ -501,6 +502,37 @@ class OptionsTests(SynchronousTestCase):
         The default address is one of this host's.
         """
         self.assertRegex(primary_ipv4(), r"^\d+\.\d+\.\d+\.\d+$")
+
+
+class MeterTests(SynchronousTestCase):
+    """
+    Tests of :func:`meter_of`.
+    """
+
+    def test_measured(self) -> None:
+        """
+        Where the leader plans by resources, what the options ask for is measured,
+        and so much of it may be used.
+        """
+        machine = meter_of(parsed("--leader=resource", "--max-cpu=50"))
+        work = meter_of(
+            parsed("--leader=resource", "--measure=work", "--max-memory=25")
+        )
+
+        assert machine is not None and work is not None
+        self.assertIsInstance(machine, MachineMeter)
+        self.assertIsInstance(work, WorkMeter)
+        capacity = machine.capacity()
+        self.assertEqual(capacity["cpu_limit"], 50 * capacity["ncpu"])
+        self.assertEqual(
+            work.capacity()["memory_limit"], int(capacity["memory_total"] * 0.25)
+        )
+
+    def test_not_measured(self) -> None:
+        """
+        Under any other leader nothing is measured, whatever the options say.
+        """
+        self.assertIsNone(meter_of(parsed("--measure=work", "--max-cpu=50")))
 
 
 class MakeServiceTests(SynchronousTestCase):

@@ -277,6 +277,12 @@ class IRunner(Interface):
 
     def usage(item: WorkItem) -> Mapping[str, Any]:
         """
-        Give what an item that runs uses now, by resource; empty when that is
-        not known.  Returns at once.
+        Give what an item that runs uses now, by resource; empty when that is not
+        known.  Returns at once.
+
+        Asked about each item every ``Settings.sync_interval`` seconds.  A leader
+        that plans by resources reads ``cpu`` (percent of one core), ``memory``
+        (bytes) and ``gpu``: of that ``memory``, ``usage``, ``encoder``,
+        ``decoder`` and ``index``.  Without ``cpu`` and ``memory`` it counts the
+        item with its limits.
         """

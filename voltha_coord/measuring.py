@@ -192,7 +192,7 @@ class MachineMeter:
         if passed >= SHORTEST_SECONDS:
             self._counted = now
             share = (now.busy - before.busy) / passed
-            self._cpu = min(100 * share, ground.whole_cpu)
+            self._cpu = min(round(100 * share, 1), ground.whole_cpu)
         return self._cpu
 
     def _count(self, ground: _Ground) -> _Counted:

@@ -115,14 +115,14 @@ def _make_coordinator(
             connection=connection,
             weight=options["weight"],
             can_lead=not options["no-lead"],
-            meter=_make_meter(options),
+            meter=meter_of(options),
             on_stuck=lambda items: end(),
         )
 
     return make
 
 
-def _make_meter(options: Options) -> IMeter | None:
+def meter_of(options: Options) -> IMeter | None:
     """
     Make what measures this member, if its leaders want to know.
     """

@@ -81,7 +81,8 @@ class Usages:
         self._unknown &= self._items.keys()
         before, self._samples = self._samples, {}
         changed = False
-        for work, item in self._items.items():
+        # What a runner does when it is asked may change what is here.
+        for work, item in tuple(self._items.items()):
             if item.state != RUNNING:
                 continue
             latest = self._ask(item)
