@@ -137,6 +137,8 @@ class Coordinator(Facts):
             ended=lambda outcome: consequences.request_ended(outcome),
             meter=meter,
         )
+        #: The reactor it was given.
+        self.reactor = reactor
         self.internal_host_address = internal_host_address
         self.external_host_address = external_host_address
         self.rest_port = rest_port

@@ -74,6 +74,18 @@ class StaleMembershipEntryException(CoordinationError):
     """
 
 
+class CommandError(CoordinationError, ValueError):
+    """
+    A command cannot be run as it is described.
+    """
+
+
+class CommandNotAllowed(CommandError):
+    """
+    A command may not be run here: no pattern of the operator's allows it.
+    """
+
+
 class ConsulError(CoordinationError, _consul.ConsulException):
     """
     Consul answered with an error, or did not answer.

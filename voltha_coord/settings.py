@@ -72,6 +72,28 @@ def _prefix(instance: Settings, attribute: Attribute[str], value: object) -> Non
     check_prefix(value)
 
 
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _texts(
+    instance: Settings, attribute: Attribute[tuple[str, ...]], value: object
+) -> None:
+    if not isinstance(value, tuple) or not all(
+        isinstance(text, str) and text for text in value
+    ):
+        raise ConfigurationError(
+            f"{attribute.name}: {value!r} is not a list of texts that are not empty"
+        )
+
+
+def _optional_text(
+    instance: Settings, attribute: Attribute[str | None], value: object
+) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ConfigurationError(f"{attribute.name}: {value!r} is not a text")
+
+
 def _timing(default: float, low: float, high: float, doc: str) -> Any:
     return field(default=default, validator=_seconds(low, high), metadata={"doc": doc})
 
@@ -257,6 +279,21 @@ class Settings:
     )
     concurrent_work: int = _count(
         64, 1, 10_000, "calls that start, prepare or update items, under way at a time"
+    )
+
+    allow_command: tuple[str, ...] = field(
+        default=(),
+        converter=_as_tuple,
+        validator=_texts,
+        metadata={"doc": "patterns of the commands that the worker process may run"},
+    )
+    state_directory: str | None = field(
+        default=None,
+        validator=_optional_text,
+        metadata={
+            "doc": "where the worker process writes down what runs; default a "
+            "directory of this user's, by prefix and instance id"
+        },
     )
 
     def __attrs_post_init__(self) -> None:
