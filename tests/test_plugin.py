@@ -209,6 +209,22 @@ class FindTests(SynchronousTestCase):
 
         self.assertEqual(worker.given, ("m1", member))
 
+    def test_runner_of_a_member(self) -> None:
+        """
+        A runner that is made for a member is called with it.
+        """
+        member = _Member()
+        plugin = WorkerPlugin(
+            "a",
+            "tests.support.pluggable.Work",
+            runner_of="tests.support.pluggable.runner_of",
+        )
+
+        plugin.resolve()
+        work: Any = plugin(member)
+
+        self.assertEqual(work.given[2:], (("runner of", member),))
+
     def test_unknown(self) -> None:
         """
         An unknown name is refused with the names there are.
@@ -218,7 +234,7 @@ class FindTests(SynchronousTestCase):
             str(error), "'best' is no leader: there is balanced, hash-ring, resource"
         )
         error = self.assertRaises(ConfigurationError, find_worker, "best")
-        self.assertIn("'best' is no worker: there is track", str(error))
+        self.assertIn("'best' is no worker: there is process, track", str(error))
 
     def test_no_plugins(self) -> None:
         """

@@ -45,7 +45,15 @@ OUT_OF_BOUNDS = {
 }
 
 #: The fields that are no timings.
-OTHERS = {"prefix", "node_health", "isolation", "stuck_work", "concurrent_work"}
+OTHERS = {
+    "prefix",
+    "node_health",
+    "isolation",
+    "stuck_work",
+    "concurrent_work",
+    "allow_command",
+    "state_directory",
+}
 
 #: What is no number of seconds, or none that means anything.
 INFINITY = float("inf")
@@ -90,6 +98,30 @@ class DefaultsTests(SynchronousTestCase):
         A new timing has its bounds tested.
         """
         self.assertEqual({a.name for a in fields(Settings)} - OTHERS, {*OUT_OF_BOUNDS})
+
+
+class ProcessSettingsTests(SynchronousTestCase):
+    """
+    What the runner of commands is told.
+    """
+
+    def test_patterns(self) -> None:
+        """
+        Patterns are texts; a list of them will do.
+        """
+        self.assertEqual(Settings(allow_command=["/bin/*"]).allow_command, ("/bin/*",))
+        for bad in ("/bin/*", ["", "x"], [3], None, 3):
+            error = self.assertRaises(ConfigurationError, Settings, allow_command=bad)
+            self.assertIn("allow_command", str(error))
+
+    def test_directory(self) -> None:
+        """
+        The directory is a text, or none.
+        """
+        self.assertIsNone(Settings().state_directory)
+        for bad in ("", 3, b"x"):
+            error = self.assertRaises(ConfigurationError, Settings, state_directory=bad)
+            self.assertIn("state_directory", str(error))
 
 
 class RefusalTests(SynchronousTestCase):

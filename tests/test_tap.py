@@ -101,6 +101,8 @@ class OptionsTests(SynchronousTestCase):
             "prefix": "shop/one",
             "leader": "hash-ring",
             "worker": "track",
+            "allow-command": "/usr/bin/a,b *",
+            "state-directory": "run/here",
             "weight": "2.5",
             "measure": "work",
             "max-cpu": "75.5",
@@ -183,6 +185,22 @@ class OptionsTests(SynchronousTestCase):
                 stuck_work="report",
             ),
         )
+
+    def test_allowed_commands(self) -> None:
+        """
+        Patterns of commands may be repeated; elsewhere each has a line of its
+        own, commas and blanks are part of it.
+        """
+        given = parsed("--allow-command=/bin/a -x *", "--allow-command=/bin/b,c")
+        by_environment = parsed(VOLTHA_COORD_ALLOW_COMMAND="/bin/a -x *\n/bin/b,c\n")
+
+        for options in (given, by_environment):
+            self.assertEqual(
+                options.settings.allow_command, ("/bin/a -x *", "/bin/b,c")
+            )
+        self.assertEqual(parsed().settings.allow_command, ())
+        error = self.assertRaises(UsageError, parsed, "--allow-command= ")
+        self.assertIn("--allow-command", str(error))
 
     def test_consul(self) -> None:
         """

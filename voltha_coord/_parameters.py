@@ -71,13 +71,32 @@ PARAMETERS = (
         "leader",
         config.text,
         "balanced",
-        "how the leader divides the work: balanced, hash-ring, or a plugin's name",
+        "how the leader divides the work: balanced, hash-ring, resource (where there "
+        "is CPU and memory for it), or a plugin's name",
     ),
     Parameter(
         "worker",
         config.text,
         "track",
-        "what running a work item means: track, or a plugin's name",
+        "what running a work item means: track (nothing), process (the command in "
+        "its config is kept running; see --allow-command), or a plugin's name",
+    ),
+    Parameter(
+        "allow-command",
+        config.patterns,
+        (),
+        "a pattern of the commands that --worker process may run: the program's "
+        "absolute path, or with blanks the whole command line; * stands for "
+        "anything; may be repeated; without any, nothing runs",
+        kind="list",
+        shown_default="none",
+    ),
+    Parameter(
+        "state-directory",
+        config.text,
+        None,
+        "where --worker process writes down what runs",
+        shown_default="a directory of this user's",
     ),
     Parameter(
         "weight", config.weight, 1.0, "the member's share of the work beside others'"
@@ -152,8 +171,9 @@ PARAMETERS = (
         "node-recover-timeout",
         config.number,
         _SETTING.node_recover_timeout,
-        "seconds out of reach after which a member with takeover runs the items of "
-        "the others",
+        "seconds for which the resource leader keeps the items of a member that is "
+        "gone for it; and seconds out of reach after which a member with takeover "
+        "runs the items of the others",
     ),
     Parameter(
         "stuck-work",

@@ -366,3 +366,13 @@ def texts(raw: Any) -> tuple[str, ...]:
     if not values:
         raise ValueError("names nothing")
     return values
+
+
+def patterns(raw: Any) -> tuple[str, ...]:
+    """
+    Take several patterns: a list, or a text with one in each line.
+    """
+    several = raw.splitlines() if isinstance(raw, str) else raw
+    if not isinstance(several, list | tuple):
+        raise ValueError(f"{raw!r} is no list of patterns")
+    return tuple(text(one).strip() for one in several)

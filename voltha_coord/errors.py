@@ -74,6 +74,12 @@ class StaleMembershipEntryException(CoordinationError):
     """
 
 
+class CaseError(CoordinationError, ValueError):
+    """
+    A file that is to hold a state of planning does not; says where.
+    """
+
+
 class CommandError(CoordinationError, ValueError):
     """
     A command cannot be run as it is described.

@@ -47,6 +47,8 @@ _SETTINGS = (
     "node-recover-timeout",
     "stuck-work",
     "drain-timeout",
+    "allow-command",
+    "state-directory",
 )
 
 
@@ -63,6 +65,10 @@ def primary_ipv4() -> str:
         except OSError:
             return "127.0.0.1"
         return str(probe.getsockname()[0])
+
+
+def _help_of(name: str) -> str:
+    return next(p.help for p in PARAMETERS if p.name == name)
 
 
 class Options(usage.Options):
@@ -107,7 +113,11 @@ class Options(usage.Options):
     def opt_consul(self, address: str) -> None:  # noqa: D102 (set below)
         self._given.setdefault("consul", []).append(address)
 
-    opt_consul.__doc__ = next(p.help for p in PARAMETERS if p.name == "consul")
+    def opt_allow_command(self, pattern: str) -> None:  # noqa: D102 (set below)
+        self._given.setdefault("allow-command", []).append(pattern)
+
+    opt_consul.__doc__ = _help_of("consul")
+    opt_allow_command.__doc__ = _help_of("allow-command")
 
     def opt_version(self) -> NoReturn:
         """

@@ -90,12 +90,22 @@ class WorkerPlugin:
     :ivar worker: is called with the instance id, the Coordinator, and with what
         ``runner`` gives where there is one.
     :ivar runner: is called without arguments.
+    :ivar runner_of: is called with the Coordinator, and gives the runner where
+        ``runner`` is not named.
     """
 
-    def __init__(self, name: str, worker: str, runner: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        worker: str,
+        runner: str | None = None,
+        *,
+        runner_of: str | None = None,
+    ) -> None:
         self.name = name
         self.worker = worker
         self.runner = runner
+        self.runner_of = runner_of
 
     def resolve(self) -> None:
         """
@@ -103,7 +113,7 @@ class WorkerPlugin:
 
         :raises ConfigurationError: naming the one that stands for nothing.
         """
-        _import(self.worker, self.runner)
+        _import(self.worker, self.runner, self.runner_of)
 
     def __call__(self, coordinator: Any) -> IWorker:
         """
@@ -112,6 +122,8 @@ class WorkerPlugin:
         given = [coordinator.instance_id, coordinator]
         if self.runner is not None:
             given.append(namedAny(self.runner)())
+        elif self.runner_of is not None:
+            given.append(namedAny(self.runner_of)(coordinator))
         return namedAny(self.worker)(*given)  # type: ignore[no-any-return]  # by name
 
 

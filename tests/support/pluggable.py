@@ -38,3 +38,10 @@ class Run:
     """
     A runner.
     """
+
+
+def runner_of(member: object) -> object:
+    """
+    Make a runner for a member.
+    """
+    return "runner of", member

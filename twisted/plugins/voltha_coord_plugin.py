@@ -38,3 +38,9 @@ resource = LeaderPlugin(
 )
 
 track = WorkerPlugin("track", "voltha_coord.worker.Worker")
+
+process = WorkerPlugin(
+    "process",
+    "voltha_coord.worker.Worker",
+    runner_of="voltha_coord.runners.process.make_runner",
+)
