@@ -254,14 +254,23 @@ class TroubleTests(SynchronousTestCase):
         """
         What is not wanted has to be nobody's.
         """
-        stopped = work("x", b'{"order":"stop"}')
-
-        self.assertEqual(self.trouble(stopped), "")
         self.assertEqual(
-            self.trouble(stopped, assigned("a", "x")),
-            "not wanted, still assigned to a",
+            self.trouble(assigned("a", "x")), "not wanted, still assigned to a"
         )
         self.assertEqual(self.trouble(owned("a", "x")), "not wanted, still owned by a")
+
+    def test_stopped(self) -> None:
+        """
+        What is to be stopped stays with its member, and has to be stopped there.
+        """
+        there = (work("x", b'{"order":"stop"}'), assigned("a", "x"), owned("a", "x"))
+
+        self.assertEqual(self.trouble(there[0]), "")
+        self.assertEqual(
+            self.trouble(*there, *reports("a", x="running")),
+            "is running, not stopped yet",
+        )
+        self.assertEqual(self.trouble(*there, *reports("a", x="stopped")), "")
 
     def test_error_key(self) -> None:
         """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from . import operating, parameters
+from . import looking, operating, parameters
 from .invocation import Invocation, make_invocation
 from .work import work
 
@@ -113,7 +113,7 @@ def voltha_coordctl(
 
 
 voltha_coordctl.add_command(work)
-for _command in operating.COMMANDS:
+for _command in (*looking.COMMANDS, *operating.COMMANDS):
     voltha_coordctl.add_command(_command)
 
 

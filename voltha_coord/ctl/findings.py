@@ -87,12 +87,19 @@ def named(names: Collection[str]) -> str:
 
 def one_line(text: str) -> str:
     """
+    Give a text that anyone may have written as it may be printed, in short.
+    """
+    whole = printable(text).strip()
+    short = whole[:MOST_CHARACTERS]
+    return short if short == whole else f"{short}…"
+
+
+def printable(text: str) -> str:
+    """
     Give a text that anyone may have written as it may be printed: what would
     move the cursor or change colours is a blank.
     """
-    printable = "".join(c if c.isprintable() else " " for c in text).strip()
-    short = printable[:MOST_CHARACTERS]
-    return short if short == printable else f"{short}…"
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def frozen_words(reason: str | None) -> str:

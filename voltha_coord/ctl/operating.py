@@ -22,6 +22,30 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+#: What can be wanted of a member.
+_WISHES = ("maintenance", "leave", "online")
+
+
+class NodeCommand(click.Command):
+    """
+    ``node``, which takes its wish after the id, or before it.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """
+        Bring the words into their order; ``list`` alone stands for none.
+        """
+        at = [place for place, text in enumerate(args) if not text.startswith("-")]
+        if len(at) == 1 and args[at[0]] == "list":
+            args = [text for place, text in enumerate(args) if place != at[0]]
+        elif len(at) == 2:
+            first, second = (args[place] for place in at)
+            if first in _WISHES and second not in _WISHES:
+                args = list(args)
+                args[at[0]], args[at[1]] = second, first
+        return super().parse_args(ctx, args)
+
+
 _force_option = click.option(
     "--force", is_flag=True, help="Also a member that nothing is known of."
 )
@@ -38,12 +62,10 @@ def _timeout_option(seconds: float) -> Callable[[_F], _F]:
     )
 
 
-@click.command()
+@click.command(cls=NodeCommand)
 @parameters.json_option
 @click.argument("id", required=False, callback=parameters.instance_id)
-@click.argument(
-    "wish", required=False, type=click.Choice(["maintenance", "leave", "online"])
-)
+@click.argument("wish", required=False, type=click.Choice(_WISHES))
 @_force_option
 @click.pass_obj
 def node(invocation: Invocation, id: str | None, wish: str | None, force: bool) -> None:
@@ -57,7 +79,8 @@ def node(invocation: Invocation, id: str | None, wish: str | None, force: bool) 
     online: nothing is wanted of it; it is given its share of the work.
 
     A wish stays until it is changed, also while the member is away.  Without
-    one, those that there are are listed.
+    one, or with list, those that there are are listed.  The wish may stand before
+    the ID as well.
     """
     from . import actions, documents, intents, outcomes
 

@@ -114,6 +114,20 @@ def instance_id(
         return check_instance_id(value)
 
 
+def work_id(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """
+    Take a work id; the ``@`` of one without a domain may be at its end.
+    """
+    if value is None:
+        return None
+    from ..keys import check_work_id
+
+    with _checked("work id "):
+        return check_work_id(value.removesuffix("@"))
+
+
 def reason(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:

@@ -189,7 +189,8 @@ class _Reader:
                     self._record(entry, self._owner_record)
                 else:
                     text = entry.value.decode("utf-8", "replace")
-                    self._item(work_id).error = text
+                    item = self._item(work_id)
+                    item.error, item.error_mark = text, entry.flags
 
     def _owner_record(self, entry: Entry) -> None:
         work_id = entry.key.removeprefix(self._keys.owners)

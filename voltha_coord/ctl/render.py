@@ -28,6 +28,9 @@ _STYLES = {
     "leader": "bold cyan",
     "online": "green",
     "running": "green",
+    "finished": "dim",
+    "stopped": "dim",
+    "killed": "red",
     "leaving": "yellow",
     "maintenance": "yellow",
     "no-lead": "dim",
@@ -91,7 +94,7 @@ def show_status(out: Console, document: Document) -> None:
     """
     work = document["work"]
     leader = document["leader_id"]
-    facts = {
+    told = {
         "cluster": f"{document['prefix']} on {document['consul']['address']}",
         "leader": leader or "none",
         "fencing token": document["fencing_token"],
@@ -100,7 +103,7 @@ def show_status(out: Console, document: Document) -> None:
         "work": ", ".join(f"{count} {name}" for name, count in work.items()),
         "errors": len(document["errors"]),
     }
-    _facts(out, facts)
+    facts(out, told)
     if document["members"]:
         out.print()
         show_members(out, document)
@@ -135,9 +138,12 @@ def _wanted(document: Document) -> dict[str, str]:
     return facts
 
 
-def _facts(out: Console, facts: Mapping[str, object]) -> None:
-    width = max(map(len, facts))
-    for name, value in facts.items():
+def facts(out: Console, told: Mapping[str, object]) -> None:
+    """
+    Show some facts, each by its name.
+    """
+    width = max(map(len, told))
+    for name, value in told.items():
         out.print(Text(f"{name:{width}}  ", style="dim") + styled(value))
 
 

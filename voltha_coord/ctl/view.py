@@ -29,6 +29,9 @@ from ..records import (
 #: What a running item's owner reports of it.
 RUNNING = "running"
 
+#: What it reports of one that it keeps, and does not run.
+STOPPED = "stopped"
+
 #: What a member reports of an item that may be running on it.
 AT_WORK = ("starting", RUNNING, "stopping")
 
@@ -43,6 +46,8 @@ class Item:
     :ivar owner: who holds its owner record.
     :ivar reports: what members report of it, by member.
     :ivar error: why it is not placed or not running, in the cluster's words.
+    :ivar error_mark: 0 where the leader said that; else the mark of the session
+        of its owner, which did.
     """
 
     id: str
@@ -51,6 +56,7 @@ class Item:
     owner: OwnerRecord | None = None
     reports: dict[str, WorkStatus] = field(factory=dict)
     error: str | None = None
+    error_mark: int = 0
 
     @property
     def wanted(self) -> bool:
@@ -185,12 +191,12 @@ def _trouble(view: View, item: Item) -> str:
     if owner is not None and not view.answers(owner):
         return f"owned by {owner.owner}, which is gone"
     places = [a.member for a in item.assignments if a.phase != PREPARE]
-    if not item.wanted:
+    if item.work is None:
         if owner is not None:
             return f"not wanted, still owned by {owner.owner}"
         return f"not wanted, still assigned to {places[0]}" if places else ""
     if not places:
-        return "not assigned"
+        return "not assigned" if item.wanted else ""
     if len(places) > 1:
         return f"assigned to {' and '.join(places)}"
     member = view.members.get(places[0])
@@ -204,6 +210,8 @@ def _trouble(view: View, item: Item) -> str:
     report = item.reports.get(owner.owner)
     if report is None:
         return "not reported"
-    if report.state != RUNNING or report.error:
-        return report.error or f"is {report.state}"
-    return ""
+    if report.error:
+        return report.error
+    if item.wanted:
+        return "" if report.state == RUNNING else f"is {report.state}"
+    return "" if report.state == STOPPED else f"is {report.state}, not stopped yet"
