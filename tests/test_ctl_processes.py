@@ -133,7 +133,7 @@ class ProcessesTests(CommandTestCase):
             lines = self.done("processes", COLUMNS=str(columns)).splitlines()
             self.assertEqual(lines[0].split(), heads.split())
             self.assertLessEqual(max(map(len, lines)), max(columns, 60))
-        self.assertEqual(self.done("processes").count("no such camera"), 13)
+        self.assertEqual(self.done("processes").count("no such camera"), 20)
 
     def test_single(self) -> None:
         """

@@ -103,7 +103,7 @@ def _table(out: Console, rows: list[Document], now: float) -> None:
         made = table(*columns, "error", right=_RIGHT)
         room = max(_ERROR_WIDTH, out.width - width - 2)
         for row in rows:
-            text = one_line(row["error"] or "")
+            text = printable(row["error"] or "")
             short = text if len(text) <= room else f"{text[: room - 1]}…"
             cells = (_cell(row, name, now) for name in columns)
             made.add_row(*cells, Text(short, style="red"))
