@@ -1,5 +1,5 @@
 """
-Tests for :mod:`voltha_coord.cgroup`.
+Tests for :mod:`voltha_coord.cgroup` and :mod:`voltha_coord.hierarchy`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.meters import Files
 from voltha_coord.cgroup import (
-    GROUPS,
-    MOUNTS,
     Limited,
     cpu_limit,
     cpu_seconds,
     memory_limit,
     memory_used,
-    read_text,
 )
+from voltha_coord.hierarchy import GROUPS, MOUNTS, read_text
 
 #: What version 1 says where there is no limit.
 UNLIMITED = 9223372036854771712

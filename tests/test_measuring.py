@@ -1,5 +1,5 @@
 """
-Tests for :mod:`voltha_coord.measuring`.
+Tests for :mod:`voltha_coord.measuring` and :mod:`voltha_coord.machine`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from tests.support.meters import GIB, Files, Machine, SetMeter
-from voltha_coord.cgroup import GROUPS, MOUNTS
+from voltha_coord.hierarchy import GROUPS, MOUNTS
 from voltha_coord.interfaces import IMeter
 from voltha_coord.load import MACHINE, WORK
-from voltha_coord.measuring import MachineMeter, WorkMeter, make_meter, own_cores
+from voltha_coord.machine import own_cores
+from voltha_coord.measuring import MachineMeter, WorkMeter, make_meter
 
 PLACE = "/sys/fs/cgroup"
 

@@ -16,7 +16,6 @@ it at once.  So they may count what their own items use instead
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -24,55 +23,18 @@ import psutil
 from attrs import frozen
 from zope.interface import implementer
 
-from .cgroup import (
-    Limited,
-    Read,
-    cpu_limit,
-    cpu_seconds,
-    memory_limit,
-    memory_used,
-    read_text,
-)
+from .cgroup import cpu_seconds, memory_used
 from .clock import boot_time
+from .hierarchy import Read, read_text
 from .interfaces import IMeter
 from .load import MACHINE, MAX_PERCENT
+from .machine import Room, own_cores, survey
 
 #: In a shorter time CPU usage is not measured: the kernel's clock is coarse.
 SHORTEST_SECONDS = 0.5
 
 #: What the system may fail with.
 _FAILURES = (OSError, ValueError, RuntimeError, psutil.Error)
-
-
-@frozen
-class _Ground:
-    """
-    What there is.
-
-    :ivar cores: the numbers of those that this process may run on.
-    :ivar cpu: what limits its CPU time further, ``None`` for nothing.
-    :ivar memory: the same of memory.
-    :ivar total: the memory of the machine, in bytes.
-    """
-
-    cores: tuple[int, ...]
-    cpu: Limited | None
-    memory: Limited | None
-    total: int
-
-    @property
-    def whole_cpu(self) -> float:
-        """
-        In percent of one core.
-        """
-        return 100.0 * len(self.cores) if self.cpu is None else self.cpu.limit
-
-    @property
-    def whole_memory(self) -> int:
-        """
-        In bytes.
-        """
-        return self.total if self.memory is None else int(self.memory.limit)
 
 
 @frozen
@@ -86,15 +48,6 @@ class _Counted:
 
     busy: float
     all: float
-
-
-def own_cores() -> Collection[int]:
-    """
-    Give the numbers of the cores that this process may run on.
-    """
-    if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
-    return range(os.cpu_count() or 1)
 
 
 @implementer(IMeter)
@@ -126,7 +79,7 @@ class MachineMeter:
         self._read = read
         self._cores = cores
         self._now = now
-        self._ground: _Ground | None = None
+        self._room: Room | None = None
         self._counted: _Counted | None = None
         self._cpu: float | None = None
 
@@ -137,12 +90,12 @@ class MachineMeter:
         :raises OSError: when that cannot be read; also ``ValueError`` and
             whatever else the system may fail with.
         """
-        ground = self._look()
+        room = self._look()
         return {
-            "ncpu": ground.whole_cpu / 100,
-            "cpu_limit": ground.whole_cpu * self._max_cpu / 100,
-            "memory_total": ground.whole_memory,
-            "memory_limit": int(ground.whole_memory * self._max_memory / 100),
+            "ncpu": room.whole_cpu / 100,
+            "cpu_limit": room.whole_cpu * self._max_cpu / 100,
+            "memory_total": room.whole_memory,
+            "memory_limit": int(room.whole_memory * self._max_memory / 100),
         }
 
     def measure(self) -> Mapping[str, Any]:
@@ -164,26 +117,18 @@ class MachineMeter:
             found["error"] = "; ".join(wrong)
         return found
 
-    def _look(self) -> _Ground:
+    def _look(self) -> Room:
         """
         Find out what there is, once.
         """
-        if self._ground is None:
-            cores = tuple(sorted(self._cores()))
-            cpu, memory = cpu_limit(self._read), memory_limit(self._read)
-            total = self._system.virtual_memory().total
-            # What is more than there is limits nothing.
-            if cpu is not None and cpu.limit >= 100 * len(cores):
-                cpu = None
-            if memory is not None and memory.limit >= total:
-                memory = None
-            ground = _Ground(cores, cpu, memory, total)
-            self._counted = self._count(ground)
-            self._ground = ground
-        return self._ground
+        if self._room is None:
+            room = survey(self._system, self._read, self._cores())
+            self._counted = self._count(room)
+            self._room = room
+        return self._room
 
-    def _use_cpu(self, ground: _Ground) -> float | None:
-        before, now = self._counted, self._count(ground)
+    def _use_cpu(self, room: Room) -> float | None:
+        before, now = self._counted, self._count(room)
         if before is None or now.all < before.all or now.busy < before.busy:
             # A core that was taken away, or a counter that began anew.
             self._counted = now
@@ -192,14 +137,14 @@ class MachineMeter:
         if passed >= SHORTEST_SECONDS:
             self._counted = now
             share = (now.busy - before.busy) / passed
-            self._cpu = min(round(100 * share, 1), ground.whole_cpu)
+            self._cpu = min(round(100 * share, 1), room.whole_cpu)
         return self._cpu
 
-    def _count(self, ground: _Ground) -> _Counted:
-        if ground.cpu is not None:
-            return _Counted(cpu_seconds(self._read, ground.cpu), self._now())
+    def _count(self, room: Room) -> _Counted:
+        if room.cpu is not None:
+            return _Counted(cpu_seconds(self._read, room.cpu), self._now())
         times = self._system.cpu_times(percpu=True)
-        mine = [times[core] for core in ground.cores if core < len(times)] or times
+        mine = [times[core] for core in room.cores if core < len(times)] or times
         busy, passed = 0.0, 0.0
         for one in mine:
             fields = one._asdict()
@@ -211,9 +156,9 @@ class MachineMeter:
             busy, passed = busy + whole - idle, passed + whole
         return _Counted(busy, passed / len(mine))
 
-    def _use_memory(self, ground: _Ground) -> int:
-        if ground.memory is not None:
-            return int(memory_used(self._read, ground.memory))
+    def _use_memory(self, room: Room) -> int:
+        if room.memory is not None:
+            return int(memory_used(self._read, room.memory))
         memory = self._system.virtual_memory()
         return max(0, int(memory.total - memory.available))
 
