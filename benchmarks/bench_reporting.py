@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 
+from voltha_coord.collecting import Collector
 from voltha_coord.consul.encoding import encode_body
 from voltha_coord.consul.model import Op
 from voltha_coord.consul.transaction import pack
@@ -24,7 +25,6 @@ from voltha_coord.item import RUNNING, Item
 from voltha_coord.load import Load
 from voltha_coord.measuring import MachineMeter
 from voltha_coord.records import WorkItem, encode_status
-from voltha_coord.reporting import Collector
 from voltha_coord.runners.track import TrackRunner
 from voltha_coord.usages import Sampling, Usages
 

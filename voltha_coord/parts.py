@@ -13,6 +13,7 @@ from .assigned import Assigned, Assignments
 from .awaited import CLAIM_PAUSE, Awaited
 from .changes import Changes
 from .claiming import Claiming
+from .collecting import Collector
 from .descriptions import Descriptions
 from .extras import Extras
 from .forgotten import Forgotten
@@ -22,7 +23,7 @@ from .overdue import Overdue
 from .ownership import Ownership
 from .preparing import Preparing
 from .releasing import Releasing
-from .reporting import Collector, StatusWriter
+from .reporting import StatusWriter
 from .runners.complete import does
 from .running import RunningItems
 from .standing import Standing

@@ -1,7 +1,7 @@
 """
 The status report: what this member says of its work, in Consul.
 
-A :class:`Collector` makes it of the items that are here.  One loop writes the
+A :class:`.Collector` makes it of the items that are here.  One loop writes the
 report when it says something new, at most once in ``REPORT_INTERVAL`` seconds.
 The keys are held by the member's session, so that they vanish with it.  An
 unchanged report writes nothing.
@@ -18,11 +18,10 @@ one write in that time; none when all has stayed as it was, or nearly so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import structlog
-from attrs import evolve
 from twisted.internet.defer import CancelledError, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
@@ -33,65 +32,13 @@ from .consul.backoff import Backoff
 from .consul.model import Op
 from .consul.transaction import pack
 from .errors import CoordinationError, TransactionRefused
-from .item import Item
 from .keys import Keys
-from .load import Load
-from .records import START, STOP, StatusReport, WorkStatus, encode_status
+from .records import StatusReport, encode_status
 from .session import SessionKeeper
-from .usages import Sampling, Usages
+from .usages import Sampling
 
 #: A report is written at most once in so many seconds.
 REPORT_INTERVAL = 0.2
-
-
-class Collector:
-    """
-    Makes the report of how items fare.
-
-    :param items: the items that are here, by work id.
-    :param usages: what they use.
-    :param load: what this member uses.
-    """
-
-    def __init__(self, items: Mapping[str, Item], usages: Usages, load: Load) -> None:
-        self._items = items
-        self._usages = usages
-        self._load = load
-
-    def collect(self) -> StatusReport:
-        """
-        Give the report as it is now.
-        """
-        return StatusReport(
-            {
-                work: _status(item, self._usages.of(item))
-                for work, item in self._items.items()
-            },
-            self._load.told,
-        )
-
-
-def _status(item: Item, usage: Mapping[str, Any]) -> WorkStatus:
-    """
-    Give how an item fares: as its runner says, if it was started.
-    """
-    fares = item.condition
-    status = WorkStatus(
-        order=START if item.newest.is_to_run else STOP,
-        state=item.shown_state,
-        usage=usage,
-        since=item.since,
-        digest=item.digest,
-        error=item.trouble,
-    )
-    if fares is None:
-        return status
-    return evolve(
-        status,
-        state=fares.state,
-        since=item.since if fares.since is None else fares.since,
-        details=fares.details,
-    )
 
 
 class StatusWriter:
