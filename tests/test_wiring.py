@@ -230,6 +230,7 @@ class WiringTests(WiringCase):
                 "membership.wake",
                 "emergency.lease_changed",
                 "employing.lease_changed",
+                "locks.lease_changed",
                 "link.lease_changed",
                 "readiness.look",
             ],
@@ -365,7 +366,12 @@ class WiringTests(WiringCase):
 
         self.assertEqual(
             self.calls,
-            ["membership.look_again", "election.look_again", "employing.look_again"],
+            [
+                "membership.look_again",
+                "election.look_again",
+                "employing.look_again",
+                "locks.look_again",
+            ],
         )
 
 
@@ -389,12 +395,14 @@ class LifetimeTests(WiringCase):
 
     def test_lead_no_more(self) -> None:
         """
-        In the turn in which a shutdown is asked for nobody stands any more.
+        In the turn in which a shutdown is asked for nobody stands any more, nor
+        waits for a lock.
         """
         lifetime.lead_no_more(self.record())
 
         self.assertEqual(
-            self.calls, ["election.retire", "emergency.stop", "acting.drain"]
+            self.calls,
+            ["election.retire", "emergency.stop", "acting.drain", "locks.close"],
         )
 
     def test_last_steps(self) -> None:

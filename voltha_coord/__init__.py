@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .errors import CoordinationError as CoordinationError
     from .errors import DuplicateCoordinatorError as DuplicateCoordinatorError
     from .errors import InvalidIdError as InvalidIdError
+    from .errors import LockBusy as LockBusy
+    from .errors import LockLost as LockLost
+    from .errors import LockNotAcquired as LockNotAcquired
     from .errors import NotLeading as NotLeading
     from .errors import ShutDownError as ShutDownError
     from .errors import (
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from .events import RoleChanged as RoleChanged
     from .events import WorkStuck as WorkStuck
     from .leader import Leader as Leader
+    from .lock import Lock as Lock
+    from .lock_holding import Held as Held
     from .measuring import MachineMeter as MachineMeter
     from .records import Member as Member
     from .records import WorkItem as WorkItem
@@ -56,10 +61,15 @@ _HOMES = {
     "Coordinator": "coordinator",
     "CoordinatorService": "service",
     "DuplicateCoordinatorError": "errors",
+    "Held": "lock_holding",
     "InvalidIdError": "errors",
     "Leader": "leader",
     "LeaderChanged": "events",
     "LeaseView": "coordinator",
+    "Lock": "lock",
+    "LockBusy": "errors",
+    "LockLost": "errors",
+    "LockNotAcquired": "errors",
     "MachineMeter": "measuring",
     "Member": "records",
     "MemberCollector": "web.exposing",
@@ -80,6 +90,8 @@ __all__ = [  # noqa: RUF022 - in the order in which they are met
     "CoordinatorService",
     "Settings",
     "LeaseView",
+    "Lock",
+    "Held",
     "Leader",
     "Worker",
     "WorkItem",
@@ -100,6 +112,9 @@ __all__ = [  # noqa: RUF022 - in the order in which they are met
     "ShutDownError",
     "NotLeading",
     "TransferRefused",
+    "LockBusy",
+    "LockNotAcquired",
+    "LockLost",
     "StaleMembershipEntryException",
     "ConsulError",
     "ConsulUnavailable",

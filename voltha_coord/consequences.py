@@ -53,6 +53,7 @@ class Consequences:
         self.parts.membership.look_again()
         self.parts.election.look_again()
         self.parts.employing.look_again()
+        self.parts.locks.look_again()
 
     def heard(self, event: Event) -> None:
         """
@@ -71,6 +72,7 @@ class Consequences:
         self.parts.membership.wake()
         self.parts.emergency.lease_changed()
         self.parts.employing.lease_changed()
+        self.parts.locks.lease_changed()
         self.parts.link.lease_changed()
         self.parts.readiness.look()
 

@@ -32,6 +32,7 @@ from .ground import lay_ground
 from .interfaces import ILeader, IMeter, IRunner, IWorker
 from .keys import CONSTANTS, Keys, check_instance_id, overridden
 from .leader import Leader
+from .lock import Lock
 from .plugins import make_emergency_planner, wants_measures
 from .readiness import shut_down_error
 from .records import Member
@@ -302,6 +303,19 @@ class Coordinator(Facts):
         if self.shutting_down:
             return fail(shut_down_error())
         return self.hand_over.transfer(to)
+
+    def lock(self, name: str, valid_for: float | None = None) -> Lock:
+        """
+        Give a named lock of the cluster; see Note [Locks] of
+        :mod:`~voltha_coord.locks`.  Nothing is asked of Consul before it is to be
+        acquired.
+
+        :param valid_for: its term in seconds, which outlives this member; ``None``
+            binds it to the session.
+        :raises InvalidIdError: for a name that cannot be a key.
+        :raises ConfigurationError: for a term that cannot be one.
+        """
+        return self._parts.locks.lock(name, valid_for)
 
     def set_weight(self, weight: float) -> None:
         """

@@ -31,7 +31,8 @@ class ConfigurationError(CoordinationError, ValueError):
 
 class InvalidIdError(CoordinationError, ValueError):
     """
-    An instance id or a work id holds a character that no key may hold.
+    An instance id, a work id or the name of a lock holds a character that no key
+    may hold.
     """
 
 
@@ -57,6 +58,25 @@ class TransferRefused(CoordinationError):
     """
     Leadership could not be handed over, and stays where it is; the text says
     why.
+    """
+
+
+class LockBusy(CoordinationError):
+    """
+    This very lock object is held already, or waits to be: one object, one holder.
+    """
+
+
+class LockNotAcquired(CoordinationError):
+    """
+    A lock could not be had in the time that was given; the text says who holds
+    it.
+    """
+
+
+class LockLost(CoordinationError):
+    """
+    A lock was to be used that is not held, or no more; the text says why.
     """
 
 

@@ -68,6 +68,15 @@ def check_work_id(value: str) -> str:
     return _check("work id", value, tuple(value.split("@", 1)))
 
 
+def check_lock_name(value: str) -> str:
+    """
+    Give the name back if it can be one of a lock: like an instance id.
+
+    :raises InvalidIdError: naming the character that cannot stand in it.
+    """
+    return _check("lock name", value, (value,))
+
+
 def is_instance_id(value: str) -> bool:
     """
     Whether it can be an instance id.
@@ -80,6 +89,13 @@ def is_work_id(value: str) -> bool:
     Whether it can be a work id.
     """
     return _WORK_ID.fullmatch(value) is not None
+
+
+def is_lock_name(value: str) -> bool:
+    """
+    Whether it can be the name of a lock.
+    """
+    return _ID.fullmatch(value) is not None
 
 
 def is_session_id(value: str) -> bool:
@@ -205,6 +221,18 @@ class Keys:
         The prefix of the named locks, with its slash.
         """
         return f"{self.prefix}/locks/"
+
+    def lock(self, name: str) -> str:
+        """
+        Give the key of a named lock, which is there while somebody holds it.
+        """
+        return f"{self.prefix}/locks/{name}"
+
+    def lock_trace(self, name: str) -> str:
+        """
+        Give the key of who held that lock last.
+        """
+        return f"{self.prefix}/locks/{name}/last"
 
     def member(self, instance_id: str) -> str:
         """

@@ -21,6 +21,7 @@ from ._types import Steps
 from .closer_look import CloserLook
 from .errors import LeaseOverError
 from .interfaces import ILeader, IPlanner
+from .lock_clearing import LockClearing
 from .lookout import Lookout
 from .pace import Pace
 from .pass_loop import PassLoop
@@ -114,6 +115,15 @@ class Leader:
             retries=coordinator.retry_timers,
             log=log,
         )
+        self._clearing = LockClearing(
+            coordinator.steady,
+            coordinator.api,
+            coordinator.keys,
+            term,
+            succession=coordinator.succession,
+            random=coordinator.random,
+            log=log,
+        )
         self._closer_look: CloserLook | None = None
         if by_resources:
             self._closer_look = CloserLook(
@@ -164,6 +174,7 @@ class Leader:
         if self._closer_look is not None:
             self._closer_look.start()
         self._tasks.spawn("leader", self._loop.run)
+        self._tasks.spawn("clear-locks", self._clearing.run)
 
     @inlineCallbacks
     def halt(self) -> Steps[None]:

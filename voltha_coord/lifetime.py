@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, inlineCallbacks
 
+from ._types import Steps
 from .ground import Ground
 from .settings import TAKEOVER
 from .shutdown import Kind, Step
@@ -36,6 +37,7 @@ def lead_no_more(parts: Parts) -> None:
     parts.election.retire()
     parts.emergency.stop()
     parts.acting.drain()
+    parts.locks.close()
 
 
 def last_steps(
@@ -54,13 +56,24 @@ def last_steps(
     """
     ours, consul, work = Kind.LOCAL, Kind.CONSUL, Kind.WORK
     session, membership, employing = parts.session, parts.membership, parts.employing
-    election, leaving = parts.election, parts.leaving
+    election, leaving, locks = parts.election, parts.leaving, parts.locks
 
     def has_work() -> bool:
         return membership.joined and employing.has_work
 
     def drain() -> Deferred[None]:
         return leaving.drain(drain_seconds())
+
+    @inlineCallbacks
+    def stop_work() -> Steps[None]:
+        # What has not stopped may need a lock: it is not given back then.
+        try:
+            halting = employing.halt() if employing.started else None
+            if halting is not None:
+                yield halting
+            yield locks.release_all()
+        finally:
+            yield locks.stop()
 
     return (
         Step(ours, "stop-starting", stop_starting),
@@ -75,7 +88,7 @@ def last_steps(
         Step(consul, "release-leadership", election.resign, lambda: election.owes),
         Step(consul, "say-leaving", leaving.say, has_work),
         Step(work, "drain", drain, lambda: leaving.can_drain),
-        Step(work, "stop-work", employing.halt, lambda: employing.started),
+        Step(work, "stop-work", stop_work, lambda: employing.started or locks.in_use),
         Step(ours, "stop-membership", membership.stop),
         Step(consul, "leave", leaving.leave, lambda: session.session_id),
         Step(ours, "stop-session", session.stop),

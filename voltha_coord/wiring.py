@@ -20,6 +20,7 @@ from .last_known import LastKnown
 from .leading import Leading
 from .leaving import Leaving
 from .link import Link
+from .locks import Locks
 from .membership import MemberKeeper
 from .passing import Passing
 from .planning.state import plans_by_resources
@@ -55,6 +56,7 @@ class Parts:
     last_known: LastKnown
     emergency: Emergency
     leaving: Leaving
+    locks: Locks
 
 
 def wire(ground: Ground, whole: Whole, hears: Hears) -> Parts:
@@ -205,5 +207,17 @@ def wire(ground: Ground, whole: Whole, hears: Hears) -> Parts:
             worker=whole.worker,
             log=log,
             **ours,
+        ),
+        locks=Locks(
+            steady,
+            api,
+            keys,
+            settings,
+            session,
+            succession,
+            rewound=rewinding.noticed,
+            **ours,
+            **counted("locks"),
+            **waiting,
         ),
     )
