@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from . import looking, operating, parameters
 from .invocation import Invocation, make_invocation
+from .lock import lock
 from .work import work
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def voltha_coordctl(
 
 
 voltha_coordctl.add_command(work)
+voltha_coordctl.add_command(lock)
 for _command in (*looking.COMMANDS, *operating.COMMANDS):
     voltha_coordctl.add_command(_command)
 

@@ -128,6 +128,28 @@ def work_id(
         return check_work_id(value.removesuffix("@"))
 
 
+def lock_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """
+    Take the name of a lock.
+    """
+    from ..keys import check_lock_name
+
+    with _checked("lock name "):
+        return check_lock_name(value)
+
+
+def valid_for(
+    context: click.Context, parameter: click.Parameter, value: float
+) -> float | None:
+    """
+    Take the term of a lock.
+    """
+    from .._lock import check_valid_for
+
+    with _checked("valid_for: "):
+        return check_valid_for(value)
+
+
 def reason(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
