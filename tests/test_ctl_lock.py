@@ -91,7 +91,6 @@ class ListTests(CommandTestCase):
         """
         A listing that is empty because it may not be read is no empty one.
         """
-
         self.consul.state.deny = lambda resource, *_: resource == "key"
 
         self.assertIn("may not read", self.refused("lock", "list"))

@@ -24,7 +24,7 @@ from voltha_coord.lock_holding import Held
 from .support.embedded import ClusterTestCase
 
 #: How many histories are played, and how many steps each has.
-SEEDS, STEPS = int(os.environ.get("LOCK_SEEDS", "8")), 60
+SEEDS, STEPS = int(os.environ.get("LOCK_SEEDS", "5")), 60
 
 #: Clocks run apart by so much.
 APART = 0.01

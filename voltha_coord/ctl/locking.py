@@ -241,5 +241,6 @@ def delete(
             continue
         record = found.record or found.trace
         return Deleted(
-            name, None if record is None else record.owner, found.token, deleted=True)
+            name, None if record is None else record.owner, found.token, deleted=True
+        )
     raise CoordinationError(f"lock {name}: it changes again and again; try again")
