@@ -4,6 +4,8 @@ Tests of members that measure: what they tell, and how often.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +14,7 @@ from voltha_coord.coordinator import Coordinator
 from voltha_coord.hysteresis import MIB
 from voltha_coord.leader import Leader
 from voltha_coord.measuring import WorkMeter
+from voltha_coord.plugins import find_leader
 from voltha_coord.records import Member, StatusReport, WorkItem, decode_status
 from voltha_coord.testing import FixedMeter
 
@@ -218,3 +221,30 @@ class MeasuredTests(ClusterCase):
 
         self.assertLess(took, 4.0)
         self.assertEqual(self.report().items["w1"].usage.keys(), usage.keys())
+
+    def test_led_by_resources(self) -> None:
+        """
+        The leader places by what members tell: evenly at first, and away from a
+        machine that others keep busy; what is told of all that changes nothing
+        more.
+        """
+        leader: Any = find_leader("resource")
+        meters = {name: FixedMeter() for name in "abc"}
+        for name, meter in meters.items():
+            self.member(name, leader_class=leader, meter=meter)
+        self.advance(10.0)
+        limits = {"limits": {"cpu": 60, "memory": 200 * MIB}}
+        work = [f"w{n}" for n in range(6)]
+        for one in work:
+            self.put(self.keys.work_item(one), json.dumps(limits).encode())
+        self.advance(60.0)
+        evenly, settled = Counter(self.cluster.owners().values()), self.indexes()
+        self.advance(60.0)
+        calm = {k: i for k, i in self.indexes().items() if "/status/" not in k}
+        meters["a"].uses["cpu"] = 399.0
+        self.advance(60.0)
+
+        self.assertEqual(evenly, {"a": 2, "b": 2, "c": 2})
+        self.assertLessEqual(calm.items(), settled.items())
+        self.assertNotIn("a", self.cluster.owners().values())
+        self.assert_settled(*work)
