@@ -190,8 +190,26 @@ def assignments(
     "hash-ring, resource, or a plugin's that has a planner.  Keys do not tell which "
     "it is; balanced is assumed.",
 )
+@click.option(
+    "--state",
+    type=click.File("rb"),
+    metavar="F",
+    help="File with the state to plan on, in place of the cluster's: JSON, or a "
+    "whole case with its state; the resource leader plans it, without any Consul.",
+)
+@click.option(
+    "--phase",
+    type=click.Choice(["synchronize", "rebalance", "relocate"]),
+    help="Which part of planning, with --state.  [default: the file's phase, or "
+    "synchronize]",
+)
 @click.pass_context
-def plan(context: click.Context, leader: tuple[str, Callable[[], Any]]) -> None:
+def plan(
+    context: click.Context,
+    leader: tuple[str, Callable[[], Any]],
+    state: Any,
+    phase: str | None,
+) -> None:
     """
     What a leader would do now; nothing of it is done.
     """
@@ -202,10 +220,30 @@ def plan(context: click.Context, leader: tuple[str, Callable[[], Any]]) -> None:
     source = context.get_parameter_source("leader")
     assumed = source is ParameterSource.DEFAULT
     invocation: Invocation = context.obj
+    if state is not None:
+        if source is ParameterSource.COMMANDLINE and name != "resource":
+            raise click.UsageError("--state is planned by --leader resource alone")
+        _plan_file(invocation, state, phase)
+        return
+    if phase is not None:
+        raise click.UsageError("--phase goes with --state")
     document = invocation.do(
         lambda api, keys: planning.plan(api, keys, name, make_planner, assumed)
     )
     invocation.answer(document, render.show_plan)
+
+
+def _plan_file(invocation: Invocation, state: Any, phase: str | None) -> None:
+    from ..errors import CoordinationError
+    from .plan_file import plan_file
+
+    try:
+        document, show = plan_file(
+            str(getattr(state, "name", "-")), state.read(), phase
+        )
+    except CoordinationError as error:
+        raise click.ClickException(str(error)) from error
+    invocation.answer(document, show)
 
 
 @voltha_coordctl.command()

@@ -269,22 +269,27 @@ def show_assignments(out: Console, document: Document) -> None:
     out.print(f"{len(rows)} items, {wrong} not as they are to be")
 
 
-#: Of so many nodes it is shown why they are not the one.
+#: Of so many nodes it is shown by default why they are not the one.
 NODES_SHOWN = 5
 
 
-def show_explanations(out: Console, explanations: list[Document]) -> None:
+def show_explanations(
+    out: Console, explanations: list[Document], most: int | None = NODES_SHOWN
+) -> None:
     """
     Show why operations are what they are.
+
+    :param most: of so many nodes it is shown why they are not the one; ``None``
+        for all.
     """
     for row in explanations:
         where = f" {row['node']}" if row["node"] else ""
         out.print(Text(f"{row['op']} {row['work']}{where}: {row['why']}", style="bold"))
         others = [*row["why_not"].items()]
-        for node, why in others[:NODES_SHOWN]:
+        for node, why in others[:most]:
             out.print(Text(f"    not {node}: {why}"))
-        if len(others) > NODES_SHOWN:
-            out.print(f"    nor {len(others) - NODES_SHOWN} more; --json has them")
+        if most is not None and len(others) > most:
+            out.print(f"    nor {len(others) - most} more; --json has them")
 
 
 def show_plan(out: Console, document: Document) -> None:
