@@ -42,6 +42,7 @@ class Lock:
         self._attempt: Attempt | None = None
         self._holding: Holding | None = None
         self._losers: Waiters[str] = Waiters()
+        self._released = ""
         self._why = "it was never acquired"
         self.name = name
         self.valid_for = valid_for
@@ -107,7 +108,8 @@ class Lock:
 
     def release(self) -> Deferred[None]:
         """
-        Give it back, or wait for it no more.  From this instant on it is not held.
+        Give it back, or wait for it no more: then :meth:`acquire` fails with
+        ``CancelledError``.  From this instant on it is not held.
 
         :return: a Deferred that fires when others may have it, at once if it is not
             held; it fails with :class:`ConsulError` where a retry cannot help.
@@ -117,7 +119,7 @@ class Lock:
             self._attempt.outcome.cancel()
         holding = self._holding
         if holding is None:
-            return self._locks.when_given_back(self)
+            return self._locks.when_given_back(self._released)
         self._locks.ground.log.info(
             "lock-released", lock=self.name, token=holding.held.token
         )
@@ -138,6 +140,7 @@ class Lock:
 
     def _over(self, reason: str, holding: Holding) -> Deferred[None]:
         self._holding = None
+        self._released = holding.held.owner_token
         self._why = reason
         holding.stop()
         returned = self._locks.gives_back(self, holding)

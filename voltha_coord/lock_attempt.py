@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
@@ -193,9 +193,9 @@ class Attempt:
         except CancelledError as error:
             self.fail(error)
             raise
-        except Exception as error:
+        except ConsulError as error:
             if self._over:
-                raise
+                say_not_given_back(self._ground, self._name, error)
             self.fail(error)
 
     @inlineCallbacks
@@ -206,14 +206,14 @@ class Attempt:
         :return: a Deferred that fires with the seconds to wait until the next
             look, or fails with an error that no retry can mend.
         """
-        lease = self._ground.lease
-        if self._valid_for is None and lease is None:
-            self._hindrance = "there is no session to hold it under"
-            return SESSION_SECONDS
         try:
             found: Found = yield self._ground.store.look(self._name)
             pause: float = yield self._judge(found)
             if not pause and not self._over:
+                lease = self._ground.lease if self._valid_for is None else None
+                if self._valid_for is None and lease is None:
+                    self._hindrance = "there is no session to hold it under"
+                    return SESSION_SECONDS
                 pause = yield self._take(found, lease)
         except InvalidSession:
             self._ground.session.suspect()
@@ -240,7 +240,7 @@ class Attempt:
             return LOOK_SECONDS
         if record is not None:
             self._hindrance = f"held by {record.owner}"
-        if expires is not None:
+        if expires:
             return min(expires, LOOK_SECONDS)
         if entry is not None and entry.session is not None:
             ground.session.haunted_by(entry.session)
@@ -272,7 +272,7 @@ class Attempt:
         record = LockRecord(ground.instance_id, self.owner_token, self._valid_for)
         try:
             taken: Taken | None = yield ground.store.take(
-                self._name, found, record, self._trace()
+                self._name, found, record, self._trace(lease)
             )
         except TransactionRefused as refused:
             return self._refused(refused)
@@ -282,7 +282,7 @@ class Attempt:
             taken = yield self._settled(found, record)
         if taken is None:
             return RACE_SECONDS * ground.random()
-        won = Won(taken, lease if self._valid_for is None else None)
+        won = Won(taken, lease)
         if self._valid_for is not None:
             won = Won(taken, until=term_end(sent, self._valid_for))
         if self._over or not self._stands(won):
@@ -292,23 +292,19 @@ class Attempt:
         self.outcome.callback(won)
         return 0.0
 
-    def _trace(self) -> LockTrace:
-        session = self._ground.session
+    def _trace(self, lease: Lease | None) -> LockTrace:
+        ground, session = self._ground, self._ground.session
         trace = LockTrace(
-            self._ground.instance_id,
-            self.owner_token,
-            attempt=self._ground.store.unique(),
+            ground.instance_id, self.owner_token, attempt=ground.store.unique()
         )
-        if self._valid_for is not None:
+        if lease is None:
             return trace
-        return LockTrace(
-            trace.owner,
-            trace.owner_token,
-            session.session_id,
-            session.check_id or None,
-            session.node or None,
-            session.session_ttl,
-            attempt=trace.attempt,
+        return evolve(
+            trace,
+            session=lease.session_id,
+            check=session.check_id or None,
+            node=session.node or None,
+            ttl=session.session_ttl,
         )
 
     def _stands(self, won: Won) -> bool:
@@ -376,3 +372,15 @@ def give_back(ground: LockGround, name: str, owner_token: str) -> Steps[bool]:
             yield sleep(ground.retries, backoff.next(error))
         else:
             return held
+
+
+def say_not_given_back(ground: LockGround, name: str, error: ConsulError) -> None:
+    """
+    Say that a lock could not be given back.
+    """
+    ground.log.warning(
+        "lock-not-given-back",
+        lock=name,
+        error=str(error),
+        effect="others wait for the end of its term, or of the session",
+    )

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import CancelledError, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
@@ -125,17 +126,20 @@ class LockClearing:
 
     @inlineCallbacks
     def _clear(self, name: str, found: Found) -> Steps[None]:
+        record = found.record
+        assert record is not None
+        if not found.left_by(record.owner_token):
+            found = evolve(found, trace=None)
         outcome: TransactionOutcome = yield self._term.write(
             (given_back(self._keys, name, found),)
         )
         if outcome.complete:
-            assert found.record is not None
             self._log.info(
                 "lock-cleared",
                 lock=name,
-                owner=found.record.owner,
+                owner=record.owner,
                 token=found.token,
-                valid_for=found.record.valid_for,
+                valid_for=record.valid_for,
             )
 
     @inlineCallbacks

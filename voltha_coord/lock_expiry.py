@@ -42,7 +42,8 @@ class Sightings:
         expired if it stays so; 0 when it has, ``None`` for one that has no term.
         """
         entry, record = found.entry, found.record
-        if entry is None or record is None or record.valid_for is None:
+        valid_for = None if record is None else record.valid_for
+        if entry is None or entry.session is not None or valid_for is None:
             self._seen.pop(name, None)
             return None
         index, since = self._seen.get(name, (0, 0.0))
@@ -50,7 +51,7 @@ class Sightings:
         if index != entry.modify_index:
             since = now
             self._seen[name] = entry.modify_index, since
-        return max(0.0, since + record.valid_for * CLOCK_RATE_MARGIN - now)
+        return max(0.0, since + valid_for * CLOCK_RATE_MARGIN - now)
 
     def keep(self, names: Container[str]) -> None:
         """

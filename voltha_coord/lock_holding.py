@@ -196,29 +196,45 @@ class Holding:
             raise LockLost(f"lock {self.held.name}: it is not held any more")
         if valid_for is None:
             return
-        ground, name = self._ground, self.held.name
-        sent = ground.reactor.seconds()
-        self._record = evolve(
-            self._record, token=self.held.token, seq=self._record.seq + 1
-        )
-        try:
-            index: int = yield bounded(
-                ground.reactor,
-                max(RENEW_SECONDS, valid_for * RENEW_PART),
-                lambda: ground.store.renew(name, self._record, self._index),
-            )
-        except TransactionRefused:
-            yield self._learn()
-            raise ConsulUnavailable(f"lock {name}: an earlier renewal came late") from (
-                None
-            )
-        except TimeoutError as error:
-            raise RequestTimedOut(f"lock {name}: {error}") from error
+        for last in (False, True):
+            sent = self._ground.reactor.seconds()
+            try:
+                index: int = yield self._write(
+                    max(RENEW_SECONDS, valid_for * RENEW_PART)
+                )
+            except TransactionRefused:
+                # One that was overtaken by an earlier one is made again.
+                yield self._learn()
+                if last:
+                    raise ConsulUnavailable(
+                        f"lock {self.held.name}: it changes again and again"
+                    ) from None
+            else:
+                break
         self._index = max(self._index, index)
         # What is acknowledged too late extends nothing.
         if self.lasts and self._until is not None:
             self._until = max(self._until, term_end(sent, valid_for))
             self._deadline.set(self.remaining)
+
+    @inlineCallbacks
+    def _write(self, seconds: float) -> Steps[int]:
+        """
+        Write the record again, as one that it was not before.
+        """
+        name = self.held.name
+        self._record = record = evolve(
+            self._record, token=self.held.token, seq=self._record.seq + 1
+        )
+        try:
+            index: int = yield bounded(
+                self._ground.reactor,
+                seconds,
+                lambda: self._ground.store.renew(name, record, self._index),
+            )
+        except TimeoutError as error:
+            raise RequestTimedOut(f"lock {name}: {error}") from error
+        return index
 
     @inlineCallbacks
     def _learn(self) -> Steps[None]:

@@ -51,7 +51,7 @@ from .consul.watch import Watch, WatchTally
 from .errors import ConsulError, CoordinationError
 from .keys import Keys, check_lock_name
 from .lock import Lock
-from .lock_attempt import Attempt, LockGround, give_back
+from .lock_attempt import Attempt, LockGround, give_back, say_not_given_back
 from .lock_expiry import Sightings
 from .lock_holding import SHUT_DOWN, Holding
 from .lock_store import Found, LockStore, locks_in
@@ -103,7 +103,7 @@ class Locks:
         self._tasks = Tasks(log)
         self._attempts: dict[Attempt, str] = {}
         self._holdings: dict[Lock, Holding] = {}
-        self._returning: dict[Lock, Waiters[None]] = {}
+        self._returning: dict[str, Waiters[None]] = {}
         self._known: dict[str, Found] | None = None
         self._busy = 0
         self._idle: Waiters[None] = Waiters()
@@ -181,36 +181,31 @@ class Locks:
             :class:`ShutDownError` at shutdown.
         """
         self._holdings.pop(lock, None)
-        returned = self._returning.setdefault(lock, Waiters()).wait()
         token = holding.held.owner_token
-        if self._spawn("give-lock-back", self._give_back, lock, token) is None:
-            self._returning.pop(lock).fail(shut_down_error)
+        returned = self._returning.setdefault(token, Waiters()).wait()
+        if self._spawn("give-lock-back", self._give_back, lock.name, token) is None:
+            self._returning.pop(token).fail(shut_down_error)
         return returned
 
     @inlineCallbacks
-    def _give_back(self, lock: Lock, owner_token: str) -> Steps[None]:
+    def _give_back(self, name: str, token: str) -> Steps[None]:
         try:
-            yield give_back(self.ground, lock.name, owner_token)
+            yield give_back(self.ground, name, token)
         except CancelledError:
-            self._returning.pop(lock).fail(shut_down_error)
+            self._returning.pop(token).fail(shut_down_error)
             raise
         except ConsulError as error:
-            self.ground.log.warning(
-                "lock-not-given-back",
-                lock=lock.name,
-                error=str(error),
-                effect="others wait for the end of its term, or of the session",
-            )
+            say_not_given_back(self.ground, name, error)
             told = error
-            self._returning.pop(lock).fail(lambda: told)
+            self._returning.pop(token).fail(lambda: told)
         else:
-            self._returning.pop(lock).fire(None)
+            self._returning.pop(token).fire(None)
 
-    def when_given_back(self, lock: Lock) -> Deferred[None]:
+    def when_given_back(self, owner_token: str) -> Deferred[None]:
         """
-        Wait until a lock that is not held any more is given back.
+        Wait until what is not held any more under an owner token is given back.
         """
-        returning = self._returning.get(lock)
+        returning = self._returning.get(owner_token)
         return succeed(None) if returning is None else returning.wait()
 
     def _holds(self, owner_token: str) -> bool:

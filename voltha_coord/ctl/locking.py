@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from uuid import uuid4
 
-from attrs import frozen
+from attrs import evolve, frozen
 from twisted.internet.defer import inlineCallbacks
 
 from .._lock import LockRecord, LockTrace
@@ -232,6 +232,8 @@ def delete(
                 )
             if not held and not found.left_by(owner_token):
                 return Deleted(name, None, 0, deleted=False)
+            if not found.left_by(owner_token):
+                found = evolve(found, trace=None)
         ops = given_back(keys, name, found)
         if not ops:
             return Deleted(name, None, 0, deleted=False)
