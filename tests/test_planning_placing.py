@@ -475,6 +475,16 @@ class MovingTests(PlannerTestCase):
 
         self.assertEqual(self.plan(state).moving, {"w1": "m2"})
 
+    def test_settling(self) -> None:
+        """
+        One that has just given something up is measured first.
+        """
+        state = resourceful({"m1": (95, 35), "m2": (1, 1)}, [item()])
+        state = self.running(state, "m1", item())
+        settling = Recalled(settling=frozenset({"m1"}))
+
+        self.assertEqual(self.plan(evolve(state, recalled=settling)).moving, {})
+
     def test_moved_once(self) -> None:
         """
         What rebalancing moves is not moved elsewhere by an operator's wish in

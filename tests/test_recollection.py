@@ -9,6 +9,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.consul.model import Entry, Op
+from voltha_coord.planning.actions import Move
 from voltha_coord.planning.operations import Plan
 from voltha_coord.planning.state import ClusterState, Recalled
 from voltha_coord.recollection import LostRecord, Recollection
@@ -197,6 +198,22 @@ class RecollectionTests(SynchronousTestCase):
         self.assertEqual(held(self.placed), {"w1": "no; tried again after 60 s"})
         self.clock.advance(60.0)
         self.assertEqual(held(self.placed), {})
+
+    def test_settling(self) -> None:
+        """
+        A member that something is moved from is let be for two reports; one it is
+        moved to is not.
+        """
+        self.recollection.heed(Plan(steps=(Move("w1", "m1", "m2"),)))
+
+        def settling() -> set[str]:
+            return set(self.recollection.recall(self.placed).recalled.settling)
+
+        self.assertEqual(settling(), {"m1"})
+        self.clock.advance(9.9)
+        self.assertEqual(settling(), {"m1"})
+        self.clock.advance(0.1)
+        self.assertEqual(settling(), set())
 
     def test_held_and_gone(self) -> None:
         """

@@ -18,6 +18,12 @@ would be kept for it.
 A target that has not made an item ready in ``move_timeout`` is not waited for
 any longer, and an item whose move was given up is left where it is for as long
 again.
+
+# Note [Measured anew]
+
+What members use is known by reports of a few seconds ago.  A member that
+something is moved from is to give up more only when a report shows what that has
+changed: ``SETTLING`` times ``sync_interval`` later.
 """
 
 from __future__ import annotations
@@ -29,10 +35,14 @@ from attrs import evolve, frozen
 from ._json import Fields, RecordError, dump, parse_object
 from .consul.model import Entry, Op
 from .keys import Keys
+from .planning.actions import Move
 from .planning.observe import is_prepared
 from .planning.operations import Plan
 from .planning.state import ClusterState, Recalled
 from .settings import Settings
+
+#: See Note [Measured anew].
+SETTLING = 2
 
 
 @frozen
@@ -87,6 +97,8 @@ class Recollection:
         self._missed: dict[str, float] = {}
         self._begun: dict[tuple[str, str], float] = {}
         self._held: dict[str, tuple[float, str]] = {}
+        self._settle = SETTLING * settings.sync_interval
+        self._settling: dict[str, float] = {}
 
     def recall(self, state: ClusterState) -> ClusterState:
         """
@@ -109,7 +121,11 @@ class Recollection:
             if now - at > self._patience
         }
         held = {work: why for work, (_, why) in self._held.items()}
-        recalled = Recalled(frozenset(awaited), overdue, held)
+        self._settling = {
+            n: until for n, until in self._settling.items() if until > now
+        }
+        settling = frozenset(self._settling)
+        recalled = Recalled(frozenset(awaited), overdue, held, settling)
         return evolve(state, recalled=recalled)
 
     def _missed_at(self, state: ClusterState, name: str) -> float:
@@ -127,9 +143,13 @@ class Recollection:
 
     def heed(self, plan: Plan) -> None:
         """
-        Remember what a plan gave up.
+        Remember what a plan gave up, and from where it moves something.
         """
-        until = self._now() + self._patience
+        now = self._now()
+        for step in plan.steps:
+            if isinstance(step, Move):
+                self._settling[step.source] = now + self._settle
+        until = now + self._patience
         for work in plan.given_up:
             why = f"{plan.skipped[work]}; tried again after {self._patience:g} s"
             self._held[work] = until, why

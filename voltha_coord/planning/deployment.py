@@ -107,6 +107,8 @@ class Deployment:
     :ivar moving: work id to target of the moves under way; each process is still
         on its source.
     :ivar held: work id to the reason why it is not to be moved now.
+    :ivar settling: nodes of which it is not known yet what their last moves have
+        changed: rebalancing lets them be.
     :ivar node_recover_timeout: seconds for which the processes of a node that is
         offline are kept for it.
     """
@@ -118,6 +120,7 @@ class Deployment:
     relocations: Mapping[str, str] = field(factory=dict)
     moving: Mapping[str, str] = field(factory=dict)
     held: Mapping[str, str] = field(factory=dict)
+    settling: frozenset[str] = frozenset()
     node_recover_timeout: float = 120.0
 
 

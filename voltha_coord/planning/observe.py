@@ -164,6 +164,7 @@ def observe(state: ClusterState) -> Deployment:
         placements={**_owners(state), **dict(_lost_with(state, absent))},
         relocations={**_evacuations(nodes, processes), **state.relocations},
         held=state.recalled.held,
+        settling=state.recalled.settling,
         node_recover_timeout=0.0,
     )
 

@@ -5,7 +5,8 @@ A node has too much when it has reached a limit of CPU or memory, or holds its
 processes back; its state is not looked at.  In one pass it gives up one process
 at most: the one that runs for the shortest time and finds room elsewhere, with
 items of its reference if it can.  Those before it that find none are skipped,
-and are none the worse for it.
+and are none the worse for it.  A node from which something was moved is let be
+until it has been measured anew.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def rebalance(
     running = by_node(deployment.processes)
     operations: list[Action] = []
     for node in sorted(deployment.nodes):
-        if not ledger.overloaded(node):
+        if node in deployment.settling or not ledger.overloaded(node):
             continue
         for process in running.get(node, ()):
             if process.id in deployment.moving or process.id in deployment.held:

@@ -63,11 +63,14 @@ class Recalled:
         is gone and not among them does not come back.
     :ivar overdue: work id to why its move takes too long.
     :ivar held: work id to why it is not to be moved now.
+    :ivar settling: members of which it is not known yet what their last moves
+        have changed.
     """
 
     awaited: frozenset[str] = frozenset()
     overdue: Mapping[str, str] = field(factory=dict)
     held: Mapping[str, str] = field(factory=dict)
+    settling: frozenset[str] = frozenset()
 
 
 @frozen

@@ -1,14 +1,18 @@
 """
 A program: kills the processes of a member that can do so no more.
 
+Each command is the leader of a kernel session, and so of a process group, both of
+which have its process id.  What it starts may make groups of its own, as shells
+and ``timeout`` do, and is in its session all the same.  So whatever is done to a
+command is done to all processes of its session.
+
 One guard runs beside each member that runs commands, as a file, by an
 interpreter that imports nothing but the standard library.  The member tells it
-on its standard input which process groups are its own, and until when they may
-run.
+on its standard input which sessions are its own, and until when they may run.
 
 # Note [What the guard does]
 
-It kills all groups it knows of, at once and for good, when
+It kills all sessions it knows of, at once and for good, when
 
 - its input ends: the member is dead, however it died;
 - the deadline passes that it was told last: the member was stopped, or hangs.
@@ -21,7 +25,7 @@ reach it, and it heeds no signal that can be heeded.
 
 # Note [What it is told]
 
-Lines of a word and a number: ``+ 4711``, such a group is there; ``- 4711``, it is
+Lines of a word and a number: ``+ 4711``, such a session is there; ``- 4711``, it is
 no more; ``until 123.5``, the deadline on the boot-time clock, ``until inf`` for
 none.
 """
@@ -49,13 +53,62 @@ def now() -> float:
     return time.clock_gettime(clock)
 
 
-def kill(group: int) -> None:
+def members(session: int) -> list[int]:
     """
-    Kill a process group, and its leader also if that is not in it yet.
+    Give the processes of a session that are not dead, the leader last.
     """
-    for send in (os.killpg, os.kill):
+    found = []
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        # Another system than Linux: there is its group, and no more.
+        return [session] if _is_there(session) else []
+    for pid in map(int, names):
+        with contextlib.suppress(OSError):
+            if os.getsid(pid) == session and not _is_dead(pid):
+                found.append(pid)
+    return sorted(found, key=lambda pid: (pid == session, pid))
+
+
+def _is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _is_dead(pid: int) -> bool:
+    """
+    Whether a process is dead, and only waits for its parent to notice.
+    """
+    with open(f"/proc/{pid}/stat", "rb") as stat:
+        # The name comes before, in brackets, and may hold any.
+        return stat.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+
+
+def send(session: int, number: int, fresh: bool = False) -> None:
+    """
+    Send a signal to all processes of a session.
+
+    :param fresh: whether its leader may not have come so far as to lead it.
+    """
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(session, number)
+        fresh = False
+    rest = [pid for pid in members(session) if _group(pid) != session]
+    for pid in [*rest, session] if fresh else rest:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            send(group, signal.SIGKILL)
+            os.kill(pid, number)
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return 0
 
 
 class Guard:
@@ -64,7 +117,7 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self.groups: set[int] = set()
+        self.sessions: set[int] = set()
         self.until = math.inf
         self._rest = b""
 
@@ -79,16 +132,16 @@ class Guard:
                 if word == b"until":
                     self.until = float(number)
                 elif word == b"+" and int(number) > 1:
-                    self.groups.add(int(number))
+                    self.sessions.add(int(number))
                 elif word == b"-":
-                    self.groups.discard(int(number))
+                    self.sessions.discard(int(number))
 
     def kill_all(self) -> None:
         """
-        Kill all groups.
+        Kill all sessions.
         """
-        for group in self.groups:
-            kill(group)
+        for session in self.sessions:
+            send(session, signal.SIGKILL, fresh=True)
 
     def run(self, source: int) -> None:
         """
@@ -98,9 +151,9 @@ class Guard:
             left = self.until - now()
             if left <= 0:
                 self.kill_all()
-                # A group that is killed may not be dead yet when it forks.
+                # What is killed may have forked meanwhile.
                 left = LONGEST_SLEEP
-            wait = min(left, LONGEST_SLEEP) if self.groups else LONGEST_SLEEP
+            wait = min(left, LONGEST_SLEEP) if self.sessions else LONGEST_SLEEP
             ready, _, _ = select.select([source], [], [], wait)
             if ready:
                 data = os.read(source, 65536)

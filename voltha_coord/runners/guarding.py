@@ -2,10 +2,10 @@
 The guard of this member's processes, seen from the member.
 
 The guard is another process (:mod:`~voltha_coord.runners.guard`).  It has to know
-of a process group before the member could die without having told it; so what it
+of a kernel session before the member could die without having told it; so what it
 is told is written into its pipe at once, and waits for no turn of the reactor.
-With each group, and every ``TOLD_EVERY`` seconds, it is told until when they may
-run.  A guard that is gone is replaced, and the new one is told of all groups.
+With each session, and every ``TOLD_EVERY`` seconds, it is told until when they may
+run.  A guard that is gone is replaced, and the new one is told of all sessions.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class _Watched(ProcessProtocol):
 
 class Guarding:
     """
-    Has a guard see to the member's process groups; see the head of the module.
+    Has a guard see to the member's kernel sessions; see the head of the module.
 
     :param clock: waits.
     :param processes: starts the guard.
-    :param deadline: gives until when the groups may run, on the boot-time clock;
+    :param deadline: gives until when they may run, on the boot-time clock;
         ``None`` for as long as the member lives.
     """
 
@@ -70,7 +70,7 @@ class Guarding:
         self._deadline = deadline
         self._log = log
         self._tasks = Tasks(log)
-        self._groups: set[int] = set()
+        self._sessions: set[int] = set()
         self._pipe: int | None = None
         self._stopping = False
 
@@ -103,19 +103,19 @@ class Guarding:
         self._close()
         yield self._tasks.stop()
 
-    def watch(self, group: int) -> None:
+    def watch(self, session: int) -> None:
         """
-        Have the guard see to a process group.
+        Have the guard see to a kernel session.
         """
-        self._groups.add(group)
-        self._tell(f"{self._until()}+ {group}\n")
+        self._sessions.add(session)
+        self._tell(f"{self._until()}+ {session}\n")
 
-    def forget(self, group: int) -> None:
+    def forget(self, session: int) -> None:
         """
-        There is no such group any more.
+        There is no such session any more.
         """
-        self._groups.discard(group)
-        self._tell(f"- {group}\n")
+        self._sessions.discard(session)
+        self._tell(f"- {session}\n")
 
     # Telling it.
 
@@ -159,8 +159,8 @@ class Guarding:
             os.close(theirs)
         self._pipe = ours
         self._tell(self._until())
-        for group in sorted(self._groups):
-            self._tell(f"+ {group}\n")
+        for session in sorted(self._sessions):
+            self._tell(f"+ {session}\n")
         return protocol
 
     def _close(self) -> None:
@@ -178,7 +178,7 @@ class Guarding:
                 return
             self._log.error(
                 "guard-lost",
-                groups=len(self._groups),
+                sessions=len(self._sessions),
                 effect="until there is another one, processes may outlive the member",
             )
             protocol = yield self._replace()

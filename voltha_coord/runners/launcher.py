@@ -1,5 +1,5 @@
 """
-A program: becomes a command, in a process group of its own that dies with its
+A program: becomes a command, in a kernel session of its own that dies with its
 member.
 
 It is run as a file, by an interpreter that imports nothing but the standard
@@ -11,10 +11,11 @@ and the command.
 
 The member knows this process's id as soon as it exists, and tells its guard of
 it before anything else.  The process makes itself the leader of a session, so
-that its id is that of its process group too; asks the kernel to be killed when
-its parent dies; and looks whether the parent has died before that was in force.
-Only then does it become the command.  What keeps it from becoming the command it
-writes to descriptor 3, which closes when it has succeeded.
+that its id is that of its session and of its process group too; asks the kernel
+to be killed when its parent dies; and looks whether the parent has died before
+that was in force.  Only then does it become the command.  What keeps it from
+becoming the command it writes to descriptor 3, which closes when it has
+succeeded.
 """
 
 from __future__ import annotations

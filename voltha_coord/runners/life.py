@@ -3,11 +3,11 @@ One life of a process: from its start to when nothing of it is left.
 
 # Note [The end of a life]
 
-A process has ended for us when its whole group has: what it started may work on
-after it, and must not when the item is stopped, or runs elsewhere.  So when the
-process itself is gone its group is killed, and only when that is empty is the
-life over.  A process that makes itself the leader of another group is out of our
-reach; the documentation says so.
+A process has ended for us when all that it started has: that may work on after
+it, and must not when the item is stopped, or runs elsewhere.  So when the process
+itself is gone the rest of its kernel session is killed, and only when that is
+empty is the life over.  A process that makes itself the leader of another session
+is out of our reach; the documentation says so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
-import psutil
 from attrs import frozen
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.error import ProcessTerminated
@@ -28,9 +27,10 @@ from twisted.python.failure import Failure
 from .._loops import sleep
 from .._types import Steps
 from ..errors import CommandError
+from .guard import members, send
 from .launcher import REPORT_FD
 
-#: Seconds between two looks whether anything is left of a group.
+#: Seconds between two looks whether anything is left.
 LOOK_EVERY = 0.02
 
 #: So many times it is looked whether all that was written has been read: somebody
@@ -70,29 +70,11 @@ class Exit:
         return f"signal {self.signal}"
 
 
-def group_is_there(group: int) -> bool:
-    """
-    Whether anything is left of a process group that could still do something.
-    """
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, ProcessLookupError):
-            ours = os.getpgid(process.pid) == group
-            if ours and process.status() != psutil.STATUS_ZOMBIE:
-                return True
-    return False
-
-
 class Life(ProcessProtocol):
     """
     One process; see the head of the module.
 
-    :ivar group: its id, and that of its group.
+    :ivar pid: its id, and that of its kernel session.
     :ivar began: a Deferred that fires when it has become the command, or fails
         with :class:`CommandError` when it cannot; never cancelled.
     :ivar over: a Deferred that fires with its :class:`Exit` when nothing of it is
@@ -112,7 +94,7 @@ class Life(ProcessProtocol):
         self._exited = False
         self._closed = False
         self._gone = False
-        self.group = 0
+        self.pid = 0
         self.began: Deferred[None] = Deferred()
         self.over: Deferred[Exit] = Deferred()
 
@@ -136,19 +118,14 @@ class Life(ProcessProtocol):
                 env=dict(environment),
                 childFDs={0: nothing.fileno(), 1: "r", 2: "r", REPORT_FD: "r"},
             )
-        self.group = transport.pid
+        self.pid = transport.pid
 
     def send(self, number: int) -> None:
         """
         Send a signal to all of it.
         """
-        if self._gone:
-            return
-        # It may not have come so far as to have a group.
-        for send in (os.killpg,) if self._exited else (os.killpg, os.kill):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                send(self.group, number)
-                return
+        if not self._gone:
+            send(self.pid, number, fresh=not self._exited)
 
     # What the reactor tells.
 
@@ -194,11 +171,11 @@ class Life(ProcessProtocol):
     @inlineCallbacks
     def _see_out(self, ended: Exit) -> Steps[None]:
         """
-        See to it that nothing is left of the group.
+        See to it that nothing is left.
         """
         yield self._reported
         self.send(signal.SIGKILL)
-        while group_is_there(self.group):
+        while members(self.pid):
             yield sleep(self._clock, LOOK_EVERY)
             self.send(signal.SIGKILL)
         self._gone = True

@@ -3,7 +3,7 @@ Processes of an earlier life of this member: found again, and killed.
 
 The guard kills a member's processes when it dies.  Where that failed, because
 both were killed at once, they are still there when the member is started again,
-and would run beside the ones it starts.  So each process group is written down
+and would run beside the ones it starts.  So each session is written down
 in a file of its own, with the time at which its process was started; a process
 of the same id that was started at another time is a stranger's, and is left
 alone.
@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 
 from ..errors import ConfigurationError
+from .guard import send
 
 
 def started(pid: int) -> str:
@@ -56,7 +57,7 @@ def default_directory(prefix: str, instance_id: str) -> Path:
 
 class Orphans:
     """
-    Writes process groups down, and clears those that were left.
+    Writes sessions down, and clears those that were left.
 
     :param directory: for the records of this member alone.
     """
@@ -88,30 +89,29 @@ class Orphans:
         """
         Kill what an earlier life of this member has left.
 
-        :return: how many groups there were.
+        :return: how many sessions there were.
         """
         found = 0
         for path in sorted(self._directory.glob("*.pid")):
             record = _read(path)
             if record is not None and record[1] and started(record[0]) == record[1]:
                 found += 1
-                group = record[0]
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(group, signal.SIGKILL)
-                self._log.warning("orphan-cleared", work=path.stem, pid=group)
+                session = record[0]
+                send(session, signal.SIGKILL)
+                self._log.warning("orphan-cleared", work=path.stem, pid=session)
             with contextlib.suppress(OSError):
                 path.unlink()
         return found
 
-    def note(self, work: str, group: int) -> None:
+    def note(self, work: str, session: int) -> None:
         """
-        Write a process group down.  That it could not be is logged, and no
+        Write a session down.  That it could not be is logged, and no
         reason not to run.
         """
         try:
             path = self._path(work)
             new = path.with_suffix(".new")
-            new.write_text(json.dumps({"pid": group, "started": started(group)}))
+            new.write_text(json.dumps({"pid": session, "started": started(session)}))
             new.replace(path)
         except OSError as error:
             self._log.warning("process-not-noted", work=work, error=str(error))

@@ -2,7 +2,7 @@
 The runner ``process``: an item is a command that is kept running.
 
 Each item is a :class:`~.supervised.Supervised` command.  Its processes are a
-group of their own that the guard knows of (:mod:`~.guarding`), and that is
+kernel session of their own that the guard knows of (:mod:`~.guarding`), and that is
 written down for a later life of this member (:mod:`~.orphans`).
 
 # Note [The environment of a command]
@@ -54,7 +54,7 @@ from .guarding import Guarding
 from .life import Life
 from .orphans import Orphans, default_directory
 from .supervised import Supervised
-from .usage import GroupMeter, GroupUsage
+from .usage import SessionMeter, SessionUsage
 
 if TYPE_CHECKING:
     from ..coordinator import Coordinator
@@ -118,8 +118,8 @@ class ProcessRunner:
         self._orphans = Orphans(directory, self._log)
         self._guarding = Guarding(clock, processes, deadline, self._log)
         self._measuring = Timer(clock, self._measure)
-        self._meter = GroupMeter(clock.seconds)
-        self._used: dict[int, GroupUsage] = {}
+        self._meter = SessionMeter(clock.seconds)
+        self._used: dict[int, SessionUsage] = {}
         self._changed: Callable[[str], None] = lambda work: None
         self._supervised: dict[str, Supervised] = {}
         self._limits: dict[str, Share] = {}
@@ -237,7 +237,7 @@ class ProcessRunner:
         supervised = self._supervised.get(item.id)
         if supervised is None or supervised.life is None:
             return {}
-        used = self._used.get(supervised.life.group)
+        used = self._used.get(supervised.life.pid)
         if used is None or used.cpu is None:
             return {}
         return {"cpu": round(used.cpu, 1), "memory": used.memory}
@@ -286,11 +286,11 @@ class ProcessRunner:
             life.spawn(self._processes, arguments, environment)
         except OSError as error:
             raise CommandError(f"no process can be started: {error}") from error
-        self._guarding.watch(life.group)
-        self._orphans.note(item.id, life.group)
+        self._guarding.watch(life.pid)
+        self._orphans.note(item.id, life.pid)
 
     def _ended(self, work: str, life: Life) -> None:
-        self._guarding.forget(life.group)
+        self._guarding.forget(life.pid)
         self._orphans.forget(work)
 
     @inlineCallbacks
@@ -322,17 +322,17 @@ class ProcessRunner:
         See Note [Limits].
         """
         lives = {
-            supervised.life.group: work
+            supervised.life.pid: work
             for work, supervised in self._supervised.items()
             if supervised.life is not None
         }
         self._used = self._meter.measure(lives.keys())
-        for group, used in self._used.items():
-            work = lives[group]
+        for session, used in self._used.items():
+            work = lives[session]
             self._heed(self._supervised[work], self._limits[work], used)
         self._measure_on()
 
-    def _heed(self, supervised: Supervised, limits: Share, used: GroupUsage) -> None:
+    def _heed(self, supervised: Supervised, limits: Share, used: SessionUsage) -> None:
         if 0 < limits.memory < used.memory:
             supervised.kill(
                 f"it used {used.memory:.0f} bytes of memory, its limit is "

@@ -121,7 +121,7 @@ class Supervised:
         """
         details: dict[str, Any] = {"restarts": self.restarts}
         if self.life is not None:
-            details["pid"] = self.life.group
+            details["pid"] = self.life.pid
         if self.last is not None:
             details["exit"] = self.last.how
         if self.over_limit:

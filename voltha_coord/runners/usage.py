@@ -1,8 +1,8 @@
 """
-What the processes of this member use, measured group by group.
+What the commands of this member use, measured for each with all it has started.
 
-One sweep over the processes of the machine serves all groups.  CPU is what a
-group used between two sweeps, so nothing is known of one before the second.
+One sweep over the processes of the machine serves all kernel sessions.  CPU is
+what one used between two sweeps, so nothing is known of one before the second.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from attrs import field, frozen
 
 
 @frozen
-class GroupUsage:
+class SessionUsage:
     """
-    What a process group uses.
+    What a session uses.
 
     :ivar memory: resident, in bytes.
     :ivar cpu: in percent of one core; ``None`` before it could be measured.
@@ -30,9 +30,9 @@ class GroupUsage:
     seconds: dict[int, float] = field(factory=dict)
 
 
-class GroupMeter:
+class SessionMeter:
     """
-    Measures process groups.
+    Measures kernel sessions.
 
     :param now: the time, in seconds.
     """
@@ -40,52 +40,54 @@ class GroupMeter:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._known: dict[int, psutil.Process] = {}
-        self._found: dict[int, GroupUsage] = {}
+        self._found: dict[int, SessionUsage] = {}
         self._at: float | None = None
 
-    def measure(self, groups: Collection[int]) -> dict[int, GroupUsage]:
+    def measure(self, sessions: Collection[int]) -> dict[int, SessionUsage]:
         """
-        Measure groups.
+        Measure sessions.
 
         :return: what each uses; one of which nothing is left is not among them.
         """
         now = self._now()
         before, passed = self._found, 0.0 if self._at is None else now - self._at
-        memory: dict[int, int] = dict.fromkeys(groups, 0)
+        memory: dict[int, int] = dict.fromkeys(sessions, 0)
         seconds: dict[int, dict[int, float]] = {}
-        for group, process in self._members(groups):
+        for session, process in self._members(sessions):
             with contextlib.suppress(psutil.Error):
                 times = process.cpu_times()
-                memory[group] += process.memory_info().rss
-                used = seconds.setdefault(group, {})
+                memory[session] += process.memory_info().rss
+                used = seconds.setdefault(session, {})
                 used[process.pid] = times.user + times.system
         self._found = {
-            group: GroupUsage(
-                memory[group], _cpu(before.get(group), used, passed), used
+            session: SessionUsage(
+                memory[session], _cpu(before.get(session), used, passed), used
             )
-            for group, used in seconds.items()
+            for session, used in seconds.items()
         }
         self._at = now
         return self._found
 
-    def _members(self, groups: Collection[int]) -> Iterator[tuple[int, psutil.Process]]:
-        if not groups:
+    def _members(
+        self, sessions: Collection[int]
+    ) -> Iterator[tuple[int, psutil.Process]]:
+        if not sessions:
             self._known.clear()
             return
         known, self._known = self._known, {}
         for pid in psutil.pids():
             with contextlib.suppress(OSError, psutil.Error):
-                group = os.getpgid(pid)
-                if group in groups:
+                session = os.getsid(pid)
+                if session in sessions:
                     process = known.get(pid)
                     if process is None or not process.is_running():
                         process = psutil.Process(pid)
                     self._known[pid] = process
-                    yield group, process
+                    yield session, process
 
 
 def _cpu(
-    before: GroupUsage | None, used: dict[int, float], passed: float
+    before: SessionUsage | None, used: dict[int, float], passed: float
 ) -> float | None:
     if before is None or passed <= 0:
         return None
