@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 
 from voltha_coord._lock import LockRecord
 from voltha_coord.consul.model import Op
+from voltha_coord.consul.transport import Lane
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.errors import (
     AccessDenied,
@@ -220,6 +221,34 @@ class SessionBoundTests(LocksCase):
         self.assertEqual(lost, [TAKEN_AWAY])
         self.assertIsNone(lock.held)
         self.assertIsInstance(outcome[0], Held)
+
+    def deleted_unnoticed(self, other: Coordinator) -> None:
+        """
+        Delete the key of a lock whose holder does not hear of it at once, and let
+        another wait for it.
+        """
+        lock = self.b.lock(NAME)
+        self.acquired(lock)
+        self.cluster.network(self.b).reply_latency = lambda request: (
+            2.0 if request.lane is Lane.WATCH else 0.0
+        )
+        self.cluster.result(self.cluster.api.delete(KEY))
+        outcome = self.waiting(other.lock(NAME))
+        self.assertEqual(outcome, [])
+        self.cluster.until(lambda: lock.held is None)
+        self.cluster.until(lambda: bool(outcome))
+
+    def test_not_before_it_knows(self) -> None:
+        """
+        Nobody has a lock whose key was deleted before its holder knows of that.
+        """
+        self.deleted_unnoticed(self.a)
+
+    def test_not_before_it_knows_within_a_member(self) -> None:
+        """
+        Nor has its own member.
+        """
+        self.deleted_unnoticed(self.b)
 
     def test_when_lost(self) -> None:
         """
@@ -628,6 +657,27 @@ class GivingUpTests(LocksCase):
 
         self.assertIsNone(self.entry())
         self.assertTrue(self.at_once(self.a))
+
+    def test_answer_after_the_lease(self) -> None:
+        """
+        A take whose answer is read after the lease it was made under has ended is
+        none; it is acquired anew.
+        """
+        self.cluster.network(self.b).reply_latency = lambda request: (
+            0.5 if writes(KEY)(request) else 0.0
+        )
+        for valid_for in (None, 2.0):
+            lock = self.b.lock(NAME, valid_for)
+            outcome: list[Any] = []
+            lock.acquire().addBoth(outcome.append)
+            self.cluster.advance(0.2)
+            self.cluster.pause(self.b)
+            self.cluster.advance(3.5)
+            self.cluster.resume(self.b, arrivals_first=True)
+            self.assertEqual(outcome, [])
+            self.cluster.until(lambda: bool(outcome))  # noqa: B023 - called at once
+            self.assertEqual(lock.held, outcome[0])
+            self.cluster.result(lock.release())
 
     def test_lost_answer(self) -> None:
         """
