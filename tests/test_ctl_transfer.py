@@ -170,7 +170,7 @@ class TransferTests(TransferTestCase):
             ("m4", "m4 is no living member"),
             ("m5", "m5 is an original"),
             ("m6", "m6 is wanted away"),
-            ("m9", "m9 is no living member"),
+            ("m9", "m9 is no living member (there are m1, m2, m3 and 2 more)"),
         ):
             self.assertIn(words, self.refused("transfer", target))
         self.assertEqual(self.refused("transfer"), "no other member can lead")

@@ -13,7 +13,7 @@ from ..consul.model import Entry
 from ..keys import Keys
 from ..prospect import Prospect
 from ..records import RecordError, TermRecord, TransferRequest
-from .findings import one_line
+from .findings import named, one_line
 from .view import View
 
 _R = TypeVar("_R")
@@ -39,6 +39,8 @@ def refusal(view: View, target: str) -> str:
     prospect = Prospect(view.leader, view.planned)
     if target:
         why = prospect.unfit(target)
+        if why and target not in view.live:
+            why += f" (there are {named(view.live)})"
         return f"{target} {why}" if why else ""
     return "" if prospect.heir(leader) else "no other member can lead"
 
