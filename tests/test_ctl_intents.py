@@ -277,12 +277,18 @@ class FreezeTests(CommandTestCase):
 
     def test_another_reason(self) -> None:
         """
-        Another reason is written over the one that is there.
+        Another reason is written over the one that is there, which is told.
         """
         self.done("freeze", "--reason", "one")
-        self.assertTrue(self.document("freeze", "--reason", "two")["written"])
+        document = self.document("freeze", "--reason", "two")
 
+        self.assertTrue(document["written"])
+        self.assertEqual(document["was_freeze_reason"], "one")
         self.assertEqual(self.frozen(), {"": b"two"})
+        self.assertIn(
+            "planning is frozen (three); it was frozen (two)\n",
+            self.done("freeze", "--reason", "three"),
+        )
 
     def test_unfreeze(self) -> None:
         """

@@ -170,6 +170,7 @@ class FreezeChange:
             "frozen": self.reason is not None,
             "freeze_reason": self.reason or None,
             "was_frozen": self.before is not None,
+            "was_freeze_reason": self.before or None,
             "written": self.written,
         }
 

@@ -85,8 +85,10 @@ def show_freeze_change(out: Console, document: Document) -> None:
         out.print("planning goes on" if was else "planning was not frozen")
         return
     words = frozen_words(document["freeze_reason"])
-    already = "" if document["written"] else ", already"
-    out.print(Text(f"planning is {words}{already}", style="yellow"))
+    was = "" if document["written"] else ", already"
+    if document["written"] and document["was_frozen"]:
+        was = f"; it was {frozen_words(document['was_freeze_reason'])}"
+    out.print(Text(f"planning is {words}{was}", style="yellow"))
     points(
         out,
         (
