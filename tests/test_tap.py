@@ -442,6 +442,20 @@ class OptionsTests(SynchronousTestCase):
 
         self.assertEqual(options.connection.addresses, (Address(port=8501),))
 
+    def test_help_of_what_is_wrong(self) -> None:
+        """
+        After wrong usage, of whatever kind, the help that twistd prints is one
+        line; else it has every option.
+        """
+        options = Options(HOST)
+        self.assertIn("--weight=", options.getUsage())
+        for wrong in ("--weight=x", "--no-such-option", "argument"):
+            options = Options(HOST)
+            self.assertRaises(UsageError, options.parseOptions, [wrong])
+            self.assertEqual(
+                options.getUsage(), "twistd voltha_coord --help lists the options."
+            )
+
     def test_version(self) -> None:
         """
         ``--version`` prints our version and Twisted's.

@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from attrs import evolve
@@ -109,6 +109,28 @@ class Options(usage.Options):
         self._given: dict[str, Any] = {}
         self._config: Value | None = None
         self._directory = ""
+        self._refused = False
+
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:  # noqa: N802
+        """
+        Parse a command line.
+
+        :raises UsageError: naming what is wrong.
+        """
+        try:
+            super().parseOptions(options)
+        except usage.UsageError:
+            self._refused = True
+            raise
+
+    def getUsage(self, width: int | None = None) -> str:  # noqa: N802
+        """
+        Give the help.  twistd prints it before what is wrong with a command line:
+        then it is one line, so that this is not lost below it.
+        """
+        if self._refused:
+            return "twistd voltha_coord --help lists the options."
+        return str(super().getUsage(width))
 
     def opt_consul(self, address: str) -> None:  # noqa: D102 (set below)
         self._given.setdefault("consul", []).append(address)
