@@ -264,7 +264,12 @@ class LookTests(CommandTestCase):
             ["status"], ["members"], ["work", "list"], ["work", "add", "x"],
             ["work", "remove", "none"], ["assignments"], ["plan"], ["doctor"],
             ["node"], ["node", "m1", "online"], ["unfreeze"], ["transfer", "m1"],
+            ["work", "update", "x", "--cpu", "1"], ["work", "stop", "x", "y"],
+            ["work", "start", "x"], ["work", "restart", "x"], ["processes"],
+            ["errors", "x"], ["relocate", "x", "m1"], ["relocate", "--list"],
         ):  # fmt: skip
+            # What it writes is written by then.
+            self.call(*args)
             at_the_end = json.loads(self.call(*args, "--json").stdout)
             self.assertEqual(at_the_end, json.loads(self.call("--json", *args).stdout))
         self.assertIn("work", json.loads(self.done("work", "--json", "list")))
@@ -343,6 +348,9 @@ class LookTests(CommandTestCase):
             ["work", "list"],
             ["assignments"],
             ["plan"],
+            ["processes"],
+            ["errors"],
+            ["relocate", "--list"],
         ):
             self.done(*args)
 

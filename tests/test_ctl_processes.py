@@ -109,7 +109,7 @@ class ProcessesTests(CommandTestCase):
         self.assertEqual(self.places("--wrong"), [("cam_2", "m2"), ("lone", None)])
         self.assertEqual(
             self.refused("processes", "cam_4"),
-            "nothing is known of cam_4 (there is cam_2 and cam_3)",
+            "nothing is known of cam_4 (there are cam_2, cam_3)",
         )
         self.assertEqual(self.done("processes", "zzz*"), "nothing to show\n")
 

@@ -296,7 +296,7 @@ class UpdateTests(WorkCase):
         before = self.writes()
 
         said = self.refused("work", "update", "camra_1", "--cpu", "1")
-        self.assertIn("no work item camra_1 (there is camera_1", said)
+        self.assertEqual("no work item camra_1 (there are camera_1, camera_2)", said)
         said = self.refused("work", "stop", "camera_{1..4}")
         self.assertEqual(said, "2 of 4 are no work items: camera_3, camera_4")
         self.assertEqual(self.writes(), before)

@@ -167,9 +167,8 @@ def near(id: str, there: Mapping[str, object]) -> str:
     meant = get_close_matches(id, there, NEAR) or get_close_matches(
         id.casefold(), there, NEAR
     )
-    if meant:
-        return f"there is {' and '.join(sorted(meant))}"
-    return f"there are {named(there)}" if len(there) > 1 else f"there is {min(there)}"
+    names = meant or list(there)
+    return f"there is {names[0]}" if len(names) == 1 else f"there are {named(names)}"
 
 
 @inlineCallbacks
