@@ -93,7 +93,7 @@ class AddTests(WorkCase):
         self.done("work", "add", "--cpu", "1.5", "--memory", "1", "a", "--", "x", "--y")
 
         self.assertEqual(self.item("a")["config"], {"command": ["x", "--y"]})
-        self.done("work", "add", "--", "-b")
+        self.done("work", "add", "--json", "--", "-b")
         self.assertIn("-b", self.work())
 
     def test_usage(self) -> None:
