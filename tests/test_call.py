@@ -17,6 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from voltha_coord._types import Steps
 from voltha_coord.call import Call, told
+from voltha_coord.errors import CommandError
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -195,9 +196,11 @@ class CallTests(SynchronousTestCase):
 
     def test_told(self) -> None:
         """
-        An error is told with its kind; a cancellation has no words of its own.
+        An error is told with its kind, but for ours, which say it all; a
+        cancellation has no words of its own.
         """
         self.assertEqual(told(ValueError("no licence")), "ValueError: no licence")
+        self.assertEqual(told(CommandError("no command")), "no command")
         self.assertEqual(told(CancelledError()), "cancelled by the runner itself")
 
 

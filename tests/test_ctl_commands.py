@@ -173,6 +173,10 @@ class LookTests(CommandTestCase):
         )
         self.assertIn("m9 is gone", document["errors"]["lost"])
         self.assertIn("    not m4: cpu 85 and 10 more", shown)
+        # Members that measure are led by what they measure.
+        assumed = self.document("plan")
+        self.assertEqual((assumed["leader"], assumed["assumed"]), ("resource", True))
+        self.assertEqual(assumed["operations"], document["operations"])
         self.assertIn("add small m4", shown)
 
     def test_plan_assumed(self) -> None:

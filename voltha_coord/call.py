@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from ._loops import Timer
+from .errors import CoordinationError
 from .waiters import Waiters
 
 
@@ -113,8 +114,11 @@ class Call:
 
 def told(error: BaseException | None) -> str:
     """
-    Give an error in words; a cancellation has none of its own.
+    Give an error in words; a cancellation has none of its own.  An error of ours
+    says all there is to say, any other one says first what kind it is.
     """
     if isinstance(error, CancelledError):
         return "cancelled by the runner itself"
+    if isinstance(error, CoordinationError):
+        return str(error)
     return f"{type(error).__name__}: {error}"

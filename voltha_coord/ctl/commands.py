@@ -188,7 +188,8 @@ def assignments(
     show_envvar=True,
     help="The leader whose plan it is, by the name that the members' --leader has: "
     "hash-ring, resource, or a plugin's that has a planner.  Keys do not tell which "
-    "it is; balanced is assumed.",
+    "it is: where members tell what resources they have resource is assumed, and "
+    "balanced elsewhere.",
 )
 @click.option(
     "--state",

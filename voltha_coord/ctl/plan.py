@@ -28,6 +28,9 @@ from ..settings import Settings
 from ..snapshot import read_snapshot
 from .documents import Document
 
+#: What is assumed of members that tell what resources they have.
+BY_RESOURCES = "resource"
+
 
 def planner_of(leader: str) -> Callable[[], IPlanner]:
     """
@@ -62,10 +65,14 @@ def plan(
     """
     try:
         planner = make_planner()
+        reports = assumed or plans_by_resources(planner)
         found: Snapshot = yield read_snapshot(
-            api, keys, 0.0, consistent=False, reports=plans_by_resources(planner)
+            api, keys, 0.0, consistent=False, reports=reports
         )
         state = ClusterState.from_snapshot(found)
+        if assumed and any(member.resources for member in state.members.values()):
+            # They measure only where their leader plans by it.
+            leader, planner = BY_RESOURCES, planner_of(BY_RESOURCES)()
         explanations = None
         if isinstance(planner, ResourcePlanner):
             state = _recalled(state, wall())
