@@ -7,7 +7,6 @@ wrong; nothing is guessed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -36,6 +35,10 @@ MOST_SECONDS = 86_400.0
 #: takes a quarter of the stack, 2 MiB, and 128 KiB for each text.
 MOST_BYTES = 1024 * 1024
 MOST_BYTES_OF_ONE = 128 * 1024 - 1
+
+#: How the variables begin with which the dynamic loader is told to load code into
+#: any program.
+LOADERS = ("LD_", "DYLD_", "GCONV_PATH")
 
 
 @frozen
@@ -118,6 +121,11 @@ def _environment(value: Any) -> dict[str, str]:
             raise CommandError(
                 f"config.environment: {name!r} cannot be the name of a variable"
             )
+        if name.startswith(LOADERS):
+            raise CommandError(
+                f"config.environment.{name}: it may put other code into the program "
+                "that is allowed"
+            )
     return {n: _text(f"config.environment.{n}", text) for n, text in value.items()}
 
 
@@ -142,7 +150,8 @@ def _truth(what: str, value: Any) -> bool:
 def _seconds(config: Mapping[str, Any], name: str, default: float) -> float:
     value = config.get(name, default)
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0 <= value <= MOST_SECONDS:
+    # NaN is not between any two numbers.
+    if not number or not 0 <= value <= MOST_SECONDS:
         raise CommandError(
             f"config.{name}: {_shown(value)} is not a number of seconds from 0 to "
             f"{MOST_SECONDS:g}"

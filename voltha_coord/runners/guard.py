@@ -39,6 +39,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Collection
 
 #: The longest it sleeps without looking at the clock, in seconds: a machine that
 #: slept wakes it late.
@@ -58,12 +59,11 @@ def members(session: int) -> list[int]:
     Give the processes of a session that are not dead, the leader last.
     """
     found = []
-    try:
-        names = [name for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:
+    processes = _processes()
+    if not processes:
         # Another system than Linux: there is its group, and no more.
         return [session] if _is_there(session) else []
-    for pid in map(int, names):
+    for pid in processes:
         with contextlib.suppress(OSError):
             if os.getsid(pid) == session and not _is_dead(pid):
                 found.append(pid)
@@ -89,26 +89,45 @@ def _is_dead(pid: int) -> bool:
         return stat.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
 
 
-def send(session: int, number: int, fresh: bool = False) -> None:
+def send(sessions: Collection[int], number: int, fresh: Collection[int] = ()) -> None:
     """
-    Send a signal to all processes of a session.
+    Send a signal to all processes of sessions.
 
-    :param fresh: whether its leader may not have come so far as to lead it.
+    :param fresh: those whose leader may not have come so far as to lead them.
     """
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(session, number)
-        fresh = False
-    rest = [pid for pid in members(session) if _group(pid) != session]
-    for pid in [*rest, session] if fresh else rest:
+    left = []
+    for session in sessions:
+        try:
+            os.killpg(session, number)
+        except (ProcessLookupError, PermissionError):
+            if session in fresh:
+                left.append(session)
+    for pid in [*left, *_apart(sessions)]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
-def _group(pid: int) -> int:
+def _apart(sessions: Collection[int]) -> list[int]:
+    """
+    Give the processes of sessions that are in groups of their own.
+    """
+    found = []
+    for pid in _processes():
+        with contextlib.suppress(OSError):
+            session = os.getsid(pid)
+            if session in sessions and os.getpgid(pid) != session:
+                found.append(pid)
+    return found
+
+
+def _processes() -> list[int]:
+    """
+    Give the processes of the machine; none where that cannot be seen.
+    """
     try:
-        return os.getpgid(pid)
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
-        return 0
+        return []
 
 
 class Guard:
@@ -140,27 +159,31 @@ class Guard:
         """
         Kill all sessions.
         """
-        for session in self.sessions:
-            send(session, signal.SIGKILL, fresh=True)
+        send(self.sessions, signal.SIGKILL, self.sessions)
 
     def run(self, source: int) -> None:
         """
         Go on until the member is dead.
         """
+        wait = 0.0
         while True:
-            left = self.until - now()
-            if left <= 0:
-                self.kill_all()
-                # What is killed may have forked meanwhile.
-                left = LONGEST_SLEEP
-            wait = min(left, LONGEST_SLEEP) if self.sessions else LONGEST_SLEEP
             ready, _, _ = select.select([source], [], [], wait)
             if ready:
                 data = os.read(source, 65536)
                 if not data:
                     self.kill_all()
                     return
+                # It judges by all that it was told: if it was stopped itself,
+                # there may be a later deadline to be read.
                 self.told(data)
+                wait = 0.0
+                continue
+            left = self.until - now()
+            if left <= 0:
+                self.kill_all()
+                # What is killed may have forked meanwhile.
+                left = LONGEST_SLEEP
+            wait = min(left, LONGEST_SLEEP)
 
 
 def main() -> None:

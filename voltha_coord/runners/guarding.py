@@ -5,7 +5,11 @@ The guard is another process (:mod:`~voltha_coord.runners.guard`).  It has to kn
 of a kernel session before the member could die without having told it; so what it
 is told is written into its pipe at once, and waits for no turn of the reactor.
 With each session, and every ``TOLD_EVERY`` seconds, it is told until when they may
-run.  A guard that is gone is replaced, and the new one is told of all sessions.
+run.
+
+A guard that is gone is replaced, and the new one is told of all sessions.  One that
+does not read what it is told is killed first: it would kill them, once it went on
+and found its deadline passed or its pipe closed.
 """
 
 from __future__ import annotations
@@ -17,13 +21,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.error import ProcessExitedAlready
 from twisted.internet.interfaces import IReactorProcess, IReactorTime
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
-from .._loops import Tasks, sleep
-from .._types import Steps
+from .._loops import Timer
 from . import guard
 
 #: Seconds between two deadlines that the guard is told.
@@ -35,17 +38,25 @@ REPLACED_AFTER = 0.2
 
 class _Watched(ProcessProtocol):
     """
-    Tells when the guard is gone.
+    A guard, as long as it is there.
     """
 
-    def __init__(self) -> None:
-        self.gone: Deferred[None] = Deferred()
+    def __init__(self, gone: Callable[[_Watched], None]) -> None:
+        self._gone = gone
 
     def processEnded(self, reason: Failure) -> None:
         """
         It is gone.
         """
-        self.gone.callback(None)
+        self._gone(self)
+
+    def kill(self) -> None:
+        """
+        Have it gone soon.
+        """
+        if self.transport is not None:
+            with contextlib.suppress(ProcessExitedAlready):
+                self.transport.signalProcess("KILL")
 
 
 class Guarding:
@@ -54,7 +65,7 @@ class Guarding:
 
     :param clock: waits.
     :param processes: starts the guard.
-    :param deadline: gives until when they may run, on the boot-time clock;
+    :param deadline: gives until when the sessions may run, on the boot-time clock;
         ``None`` for as long as the member lives.
     """
 
@@ -65,19 +76,20 @@ class Guarding:
         deadline: Callable[[], float | None],
         log: Any,
     ) -> None:
-        self._clock = clock
         self._processes = processes
         self._deadline = deadline
         self._log = log
-        self._tasks = Tasks(log)
+        self._telling = Timer(clock, self._tell_on)
+        self._replacing = Timer(clock, self._replace)
         self._sessions: set[int] = set()
+        self._guard: _Watched | None = None
         self._pipe: int | None = None
-        self._stopping = False
+        self._wanted = False
 
     @property
     def running(self) -> bool:
         """
-        Whether there is a guard.
+        Whether there is a guard that hears.
         """
         return self._pipe is not None
 
@@ -87,21 +99,21 @@ class Guarding:
 
         :raises OSError: when it cannot be started.
         """
-        if not self.running and not len(self._tasks):
-            protocol = self._spawn()
-            self._tasks.spawn("guard", self._keep, protocol)
-            self._tasks.spawn("guard-deadline", self._tell_on)
+        if not self._wanted:
+            self._spawn()
+            self._wanted = True
+            self._telling.set(TOLD_EVERY)
 
-    @inlineCallbacks
-    def stop(self) -> Steps[None]:
+    def stop(self) -> None:
         """
-        Need no guard any more; it kills what is still there.
-
-        :return: a Deferred that fires when it is gone; never fails.
+        Need no guard any more: it kills what is still there, and ends.  There
+        may be another one later.
         """
-        self._stopping = True
+        self._wanted = False
+        self._telling.cancel()
+        self._replacing.cancel()
         self._close()
-        yield self._tasks.stop()
+        self._guard = None
 
     def watch(self, session: int) -> None:
         """
@@ -127,21 +139,21 @@ class Guarding:
         if self._pipe is None:
             return
         try:
+            # It is short, so it is written whole or not at all.
             os.write(self._pipe, text.encode())
         except OSError:
-            # It is gone, or does not listen: another one takes over.
+            if self._guard is not None:
+                self._guard.kill()
             self._close()
 
-    @inlineCallbacks
-    def _tell_on(self) -> Steps[None]:
-        while True:
-            self._tell(self._until())
-            yield sleep(self._clock, TOLD_EVERY)
+    def _tell_on(self) -> None:
+        self._tell(self._until())
+        self._telling.set(TOLD_EVERY)
 
     # Having it.
 
-    def _spawn(self) -> _Watched:
-        protocol = _Watched()
+    def _spawn(self) -> None:
+        protocol = _Watched(self._gone)
         theirs, ours = os.pipe()
         try:
             os.set_blocking(ours, False)
@@ -157,11 +169,10 @@ class Guarding:
             raise
         finally:
             os.close(theirs)
-        self._pipe = ours
+        self._guard, self._pipe = protocol, ours
         self._tell(self._until())
         for session in sorted(self._sessions):
             self._tell(f"+ {session}\n")
-        return protocol
 
     def _close(self) -> None:
         if self._pipe is not None:
@@ -169,28 +180,22 @@ class Guarding:
                 os.close(self._pipe)
             self._pipe = None
 
-    @inlineCallbacks
-    def _keep(self, protocol: _Watched) -> Steps[None]:
-        while True:
-            yield protocol.gone
-            self._close()
-            if self._stopping:
-                return
-            self._log.error(
-                "guard-lost",
-                sessions=len(self._sessions),
-                effect="until there is another one, processes may outlive the member",
-            )
-            protocol = yield self._replace()
+    def _gone(self, protocol: _Watched) -> None:
+        if protocol is not self._guard:
+            # It was needed no more.
+            return
+        self._guard = None
+        self._close()
+        self._log.error(
+            "guard-lost",
+            sessions=len(self._sessions),
+            effect="until there is another one, processes may outlive the member",
+        )
+        self._replacing.set(REPLACED_AFTER)
 
-    @inlineCallbacks
-    def _replace(self) -> Steps[_Watched]:
-        """
-        Have another guard, as soon as one can be started.
-        """
-        while True:
-            yield sleep(self._clock, REPLACED_AFTER)
-            try:
-                return self._spawn()
-            except OSError as error:
-                self._log.error("guard-not-started", error=str(error))
+    def _replace(self) -> None:
+        try:
+            self._spawn()
+        except OSError as error:
+            self._log.error("guard-not-started", error=str(error))
+            self._replacing.set(REPLACED_AFTER)

@@ -4,8 +4,9 @@ member.
 
 It is run as a file, by an interpreter that imports nothing but the standard
 library, and replaces itself with the command at once.  Its arguments are the
-process id of the member, the directory to work in (empty for the one it is in),
-and the command.
+process id of the member, the command's ``LC_CTYPE`` (empty for none; an
+interpreter may have set one of its own), the directory to work in (empty for the
+one it is in), and the command.
 
 # Note [Between fork and exec]
 
@@ -53,14 +54,19 @@ def main(arguments: list[str]) -> int:
 
     :return: the exit status where that cannot be.
     """
-    parent, directory, *command = arguments
+    parent, locale, directory, *command = arguments
     os.set_inheritable(REPORT_FD, False)
     os.setsid()
     die_with_parent()
     if os.getppid() != int(parent):
         return NOT_EXECUTABLE
-    # The interpreter ignores it; a command expects the default.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # The interpreter ignores these; a command expects the default.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    if locale:
+        os.environ["LC_CTYPE"] = locale
+    else:
+        os.environ.pop("LC_CTYPE", None)
     try:
         if directory:
             os.chdir(directory)

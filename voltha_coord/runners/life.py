@@ -30,8 +30,12 @@ from ..errors import CommandError
 from .guard import members, send
 from .launcher import REPORT_FD
 
-#: Seconds between two looks whether anything is left.
+#: Seconds between two looks whether anything is left, at first.
 LOOK_EVERY = 0.02
+
+#: The longest time between two looks, in seconds: each is one at all processes of
+#: the machine.
+LONGEST_LOOK = 0.5
 
 #: So many times it is looked whether all that was written has been read: somebody
 #: else may hold the other end, and keep it.
@@ -111,21 +115,27 @@ class Life(ProcessProtocol):
         :raises OSError: when there can be no process.
         """
         with open(os.devnull, "rb") as nothing:
-            transport = processes.spawnProcess(
+            processes.spawnProcess(
                 self,
                 arguments[0],
                 [os.fsencode(argument) for argument in arguments],
-                env=dict(environment),
+                env={os.fsencode(n): os.fsencode(v) for n, v in environment.items()},
                 childFDs={0: nothing.fileno(), 1: "r", 2: "r", REPORT_FD: "r"},
             )
-        self.pid = transport.pid
+
+    def connectionMade(self) -> None:  # noqa: N802
+        """
+        There is a process.  It may be gone before the reactor has returned.
+        """
+        assert self.transport is not None
+        self.pid = self.transport.pid
 
     def send(self, number: int) -> None:
         """
         Send a signal to all of it.
         """
-        if not self._gone:
-            send(self.pid, number, fresh=not self._exited)
+        if self.pid and not self._gone:
+            send((self.pid,), number, () if self._exited else (self.pid,))
 
     # What the reactor tells.
 
@@ -175,9 +185,11 @@ class Life(ProcessProtocol):
         """
         yield self._reported
         self.send(signal.SIGKILL)
+        pause = LOOK_EVERY
         while members(self.pid):
-            yield sleep(self._clock, LOOK_EVERY)
+            yield sleep(self._clock, pause)
             self.send(signal.SIGKILL)
+            pause = min(2 * pause, LONGEST_LOOK)
         self._gone = True
         for _ in range(LOOKS_FOR_OUTPUT):
             if self._closed:

@@ -6,7 +6,8 @@ What a process writes: its lines as log events, and the last ones kept.
 A line is cut after ``LONGEST_LINE`` characters, and what comes before its end is
 dropped as it comes: one without an end takes no memory.  Of more than
 ``LINES_AT_ONCE`` lines within a second some are not logged; how many is, once
-they are fewer again.  The last lines are kept, logged or not.
+they are fewer again.  The last lines are kept, logged or not; those between are
+counted and not looked at, so that there may be any number of them.
 """
 
 from __future__ import annotations
@@ -50,12 +51,24 @@ class Output:
 
         :param stream: ``stdout`` or ``stderr``.
         """
-        *lines, rest = data.split(b"\n")
+        *lines, rest = self._without_the_many(data).split(b"\n")
         for line in lines:
             self._line(stream, self._open.pop(stream, b"") + line)
         before = self._open.get(stream, b"")
         # A byte more than is shown of it tells that it is longer.
         self._open[stream] = (before + rest)[: 4 * LONGEST_LINE + 1]
+
+    def _without_the_many(self, data: bytes) -> bytes:
+        """
+        Leave out lines that would be neither logged nor kept.
+        """
+        many = data.count(b"\n") - LINES_AT_ONCE - LINES_KEPT
+        if many <= 0:
+            return data
+        self._dropped += many
+        first = data.split(b"\n", LINES_AT_ONCE)[:-1]
+        last = data.rsplit(b"\n", LINES_KEPT + 1)[1:]
+        return b"\n".join([*first, *last])
 
     def ended(self) -> None:
         """

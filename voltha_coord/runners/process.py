@@ -29,7 +29,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -52,7 +51,8 @@ from .allowed import check_allowed, find_program
 from .command import Command
 from .guarding import Guarding
 from .life import Life
-from .orphans import Orphans, default_directory
+from .orphans import WORK_ID, Orphans, directory_of
+from .output import LINES_KEPT, LONGEST_LINE
 from .supervised import Supervised
 from .usage import SessionMeter, SessionUsage
 
@@ -77,8 +77,10 @@ class ProcessRunner:
     :param processes: starts processes.  ``None`` for the global reactor.
     :param deadline: gives until when they may run, on the boot-time clock;
         ``None`` for as long as this process lives.
-    :param state_directory: for the records of what runs; ``None`` for one of
-        this user's, by prefix and instance id.
+    :param stop_timeout: seconds after which a command that is to make room for a
+        changed one, and does not end, is killed.
+    :param state_directory: that for the records of what runs is made in it, by
+        prefix and instance id; ``None`` for one of this user's.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class ProcessRunner:
         clock: IReactorTime | None = None,
         processes: IReactorProcess | None = None,
         deadline: Callable[[], float | None] = lambda: None,
+        stop_timeout: float = 10.0,
         state_directory: str | None = None,
         prefix: str = "service/voltha",
         instance_id: str = "",
@@ -110,29 +113,46 @@ class ProcessRunner:
         self._wall_clock = wall_clock
         self._random = random
         self._log = structlog.get_logger(__name__) if log is None else log
-        directory = (
-            default_directory(prefix, instance_id or "member")
-            if state_directory is None
-            else Path(state_directory)
+        self._stop_timeout = stop_timeout
+        self._orphans = Orphans(
+            directory_of(state_directory, prefix, instance_id or "member"),
+            self._log,
+            private=state_directory is None,
         )
-        self._orphans = Orphans(directory, self._log)
         self._guarding = Guarding(clock, processes, deadline, self._log)
         self._measuring = Timer(clock, self._measure)
+        self._measures = False
         self._meter = SessionMeter(clock.seconds)
         self._used: dict[int, SessionUsage] = {}
         self._changed: Callable[[str], None] = lambda work: None
         self._supervised: dict[str, Supervised] = {}
+        self._items: dict[str, WorkItem] = {}
         self._limits: dict[str, Share] = {}
         self._stopped: dict[str, Supervised] = {}
         self._opened = False
+
+    def open(self) -> None:
+        """
+        Have a place for records, and kill what an earlier life of this member has
+        left; nothing more if that is done.
+
+        :raises ConfigurationError: when there can be no such place.
+        """
+        if not self._opened:
+            self._orphans.open()
+            self._orphans.clear()
+            self._opened = True
 
     # What the worker asks.
 
     def listen(self, changed: Callable[[str], None]) -> None:
         """
         Tell whenever how an item fares has changed by itself.
+
+        :raises ConfigurationError: as :meth:`open`.
         """
         self._changed = changed
+        self.open()
 
     def prepare_work(self, item: WorkItem) -> None:
         """
@@ -152,15 +172,18 @@ class ProcessRunner:
             :class:`CommandError` when it cannot be run, or may not; and with
             :class:`ConfigurationError` when there is no place for records.
         """
-        yield self.stop_work(item)
+        yield self._make_way(item.id)
         command = Command.from_config(item.config)
         self._find(command, self._environment(item, command))
-        self._open()
-        self._guarding.start()
+        self.open()
+        try:
+            self._guarding.start()
+        except OSError as error:
+            raise CommandError(f"no guard can be started: {error}") from error
         supervised = Supervised(
             self._clock,
             command,
-            spawn=partial(self._spawn, item),
+            spawn=partial(self._spawn, item.id),
             ended=partial(self._ended, item.id),
             changed=lambda: self._changed(item.id),
             wall_clock=self._wall_clock,
@@ -169,14 +192,16 @@ class ProcessRunner:
             log=self._log.bind(work=item.id),
         )
         self._supervised[item.id] = supervised
-        self._limits[item.id] = read_limits(item.limits)[0]
+        self._note(item)
         self._stopped.pop(item.id, None)
         try:
             yield supervised.start()
         except CommandError:
-            self._remove(item.id)
+            if self._supervised.get(item.id) is supervised:
+                self._remove(item.id)
             raise
-        self._measure_on()
+        if not self._measures:
+            self._measure_on()
 
     @inlineCallbacks
     def update_work(self, item: WorkItem) -> Steps[None]:
@@ -188,12 +213,16 @@ class ProcessRunner:
         """
         command = Command.from_config(item.config)
         supervised = self._supervised.get(item.id)
-        if supervised is None or supervised.command.process != command.process:
+        if (
+            supervised is None
+            or supervised.command.process != command.process
+            or (supervised.is_through and command.reconnect)
+        ):
             self._find(command, self._environment(item, command))
             yield self.start_work(item, None)
         else:
-            supervised.command = command
-            self._limits[item.id] = read_limits(item.limits)[0]
+            supervised.change(command)
+            self._note(item)
 
     @inlineCallbacks
     def stop_work(self, item: WorkItem) -> Steps[None]:
@@ -212,6 +241,7 @@ class ProcessRunner:
         :return: a Deferred that fires when nothing of it is left; never fails.
         """
         yield self._end(item.id, signal.SIGKILL)
+        self._stopped.pop(item.id, None)
 
     def report(self, item: WorkItem) -> bytes | None:
         """
@@ -251,43 +281,42 @@ class ProcessRunner:
 
     # Starting and ending.
 
-    def _open(self) -> None:
-        """
-        Have a place for records, and see to what an earlier life has left.
-        """
-        if not self._opened:
-            self._orphans.open()
-            self._orphans.clear()
-            self._opened = True
+    def _note(self, item: WorkItem) -> None:
+        self._items[item.id] = item
+        self._limits[item.id] = read_limits(item.limits)[0]
 
     def _environment(self, item: WorkItem, command: Command) -> dict[str, str]:
         return {
             **self._environ,
             **command.environment,
-            "VOLTHA_COORD_WORK_ID": item.id,
+            WORK_ID: item.id,
             "VOLTHA_COORD_INSTANCE_ID": self._instance_id,
             "VOLTHA_COORD_REFERENCE": item.reference,
         }
 
     def _find(self, command: Command, environment: Mapping[str, str]) -> str:
-        directory = command.directory or os.getcwd()
+        try:
+            directory = command.directory or os.getcwd()
+        except OSError as error:
+            raise CommandError(f"the member's own directory: {error}") from error
         if not os.path.isdir(directory):
             raise CommandError(f"config.directory: there is no directory {directory}")
         program = find_program(command.arguments[0], environment, directory)
         check_allowed(program, command.arguments, self._allow)
         return program
 
-    def _spawn(self, item: WorkItem, command: Command, life: Life) -> None:
-        environment = self._environment(item, command)
+    def _spawn(self, work: str, command: Command, life: Life) -> None:
+        environment = self._environment(self._items[work], command)
         program = self._find(command, environment)
         launch = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid())]
-        arguments = [*launch, command.directory, program, *command.arguments[1:]]
+        launch += [environment.get("LC_CTYPE", ""), command.directory]
+        arguments = [*launch, program, *command.arguments[1:]]
         try:
             life.spawn(self._processes, arguments, environment)
         except OSError as error:
             raise CommandError(f"no process can be started: {error}") from error
         self._guarding.watch(life.pid)
-        self._orphans.note(item.id, life.pid)
+        self._orphans.note(work, life.pid)
 
     def _ended(self, work: str, life: Life) -> None:
         self._guarding.forget(life.pid)
@@ -303,21 +332,46 @@ class ProcessRunner:
             self._stopped[work] = supervised
             self._remove(work)
 
+    @inlineCallbacks
+    def _make_way(self, work: str) -> Steps[None]:
+        """
+        End what runs of an item; kill it, if it does not.
+        """
+        supervised = self._supervised.get(work)
+        if supervised is None:
+            return
+        patience = Timer(self._clock, lambda: supervised.send(signal.SIGKILL))
+        patience.set(self._stop_timeout)
+        try:
+            yield self._end(work, signal.SIGTERM)
+        finally:
+            patience.cancel()
+
     def _remove(self, work: str) -> None:
         self._supervised.pop(work, None)
+        self._items.pop(work, None)
         self._limits.pop(work, None)
         if not self._supervised:
             # There is nothing to be guarded, nor to be measured.
             self._guarding.stop()
             self._measuring.cancel()
+            self._measures = False
 
     # Measuring.
 
     def _measure_on(self) -> None:
-        if self._supervised:
-            self._measuring.set(MEASURE_EVERY)
+        self._measures = True
+        self._measuring.set(MEASURE_EVERY)
 
     def _measure(self) -> None:
+        try:
+            self._look()
+        except Exception:
+            # What is read is the machine's, and one look may go wrong.
+            self._log.error("processes-not-measured", exc_info=True)
+        self._measure_on()
+
+    def _look(self) -> None:
         """
         See Note [Limits].
         """
@@ -330,7 +384,6 @@ class ProcessRunner:
         for session, used in self._used.items():
             work = lives[session]
             self._heed(self._supervised[work], self._limits[work], used)
-        self._measure_on()
 
     def _heed(self, supervised: Supervised, limits: Share, used: SessionUsage) -> None:
         if 0 < limits.memory < used.memory:
@@ -355,21 +408,27 @@ def _log_of(report: bytes | None) -> tuple[str, ...]:
         return ()
     if not isinstance(lines, list):
         return ()
-    return tuple(line for line in lines if isinstance(line, str))
+    texts = [line[: LONGEST_LINE + 1] for line in lines if isinstance(line, str)]
+    return tuple(texts[-LINES_KEPT:])
 
 
 def make_runner(coordinator: Coordinator) -> ProcessRunner:
     """
-    Make the runner of a member that twistd runs.
+    Make the runner of a member that twistd runs, and clear what an earlier life
+    of it has left: it does so whether it will run anything or not.
+
+    :raises ConfigurationError: when there is no place for records.
     """
     settings = coordinator.settings
     bounded = settings.isolation == STOP
-    return ProcessRunner(
+    runner = ProcessRunner(
         settings.allow_command,
         clock=coordinator.steady,
         processes=IReactorProcess(coordinator.reactor),
         # With the other isolations work goes on beyond its lease on purpose.
         deadline=(lambda: coordinator.work_deadline) if bounded else (lambda: None),
+        # It has to come before the call is given up.
+        stop_timeout=min(settings.stop_timeout, settings.work_timeout / 2),
         state_directory=settings.state_directory,
         prefix=settings.prefix,
         instance_id=coordinator.instance_id,
@@ -377,3 +436,5 @@ def make_runner(coordinator: Coordinator) -> ProcessRunner:
         random=coordinator.random,
         log=coordinator.log,
     )
+    runner.open()
+    return runner

@@ -26,8 +26,9 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
 
 from .._loops import Timer, Wake
 from .._types import Steps
@@ -115,6 +116,13 @@ class Supervised:
         self.over_limit = ""
 
     @property
+    def is_through(self) -> bool:
+        """
+        Whether nothing of it runs, nor will by itself.
+        """
+        return self._through
+
+    @property
     def condition(self) -> Condition:
         """
         How the item fares.
@@ -146,7 +154,7 @@ class Supervised:
         self.life = life
         begun: Deferred[None] = Deferred(lambda _: None)
         self._begun = begun
-        self._run(life)
+        self._run(life).addErrback(self._broke)
         return begun
 
     def stop(self, number: int = signal.SIGTERM) -> Deferred[None]:
@@ -158,12 +166,29 @@ class Supervised:
         """
         self._stopping = True
         if self._through:
-            self._stopped.fire(None)
-        elif self.life is not None:
+            return succeed(None)
+        if self.life is not None:
             self.life.send(number)
         else:
             self._wake.set()
         return self._stopped.wait()
+
+    def change(self, command: Command) -> None:
+        """
+        Go on with another one, which is the same process.
+        """
+        self.command = command
+        if self._state == RUNNING and command.stale_timeout:
+            self._stale.set(command.stale_timeout)
+        else:
+            self._stale.cancel()
+
+    def send(self, number: int) -> None:
+        """
+        Send a signal to all of it that runs now.
+        """
+        if self.life is not None:
+            self.life.send(number)
 
     def kill(self, why: str) -> None:
         """
@@ -199,8 +224,37 @@ class Supervised:
             if not self.command.reconnect:
                 break
             life = yield self._begin_again()
+        self._end()
+
+    def _end(self) -> None:
         self._through = True
         self._stopped.fire(None)
+
+    def _broke(self, failure: Failure) -> None:
+        """
+        What nobody foresaw: people are told, and what runs is stopped as ever.
+        """
+        error = failure.value
+        self._log.error(
+            "process-not-supervised",
+            error=str(error),
+            exc_info=(failure.type, error, failure.getTracebackObject()),
+        )
+        self.last = Ended(f"{type(error).__name__}: {error}", FAILED)
+        self._state, self._since = FAILED, self._wall_clock()
+        self._trouble = self.last.how
+        life = self.life
+        if life is None:
+            self._end()
+        else:
+            life.send(signal.SIGKILL)
+            life.over.addBoth(lambda _: self._ended(life))
+            life.over.addBoth(lambda _: self._end())
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.errback(CommandError(self._trouble))
+        else:
+            self._changed()
 
     @inlineCallbacks
     def _live(self, life: Life) -> Steps[Ended]:
