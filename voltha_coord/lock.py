@@ -19,7 +19,8 @@ from twisted.python.failure import Failure
 from ._types import Steps
 from .consul.model import Op
 from .errors import LockBusy, LockLost
-from .lock_attempt import Attempt, Won
+from .lock_attempt import Attempt
+from .lock_ground import Won
 from .lock_holding import RELEASED, Held, Holding
 from .readiness import shut_down_error
 from .waiters import Waiters

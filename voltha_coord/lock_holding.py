@@ -20,7 +20,7 @@ from .errors import (
     RequestTimedOut,
     TransactionRefused,
 )
-from .lock_attempt import LockGround, Won, term_end
+from .lock_ground import LockGround, Won, term_end
 from .lock_store import Found
 
 #: The lease of the session is over, under which the lock was held.

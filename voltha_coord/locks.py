@@ -51,8 +51,9 @@ from .consul.watch import Watch, WatchTally
 from .errors import ConsulError, CoordinationError
 from .keys import Keys, check_lock_name
 from .lock import Lock
-from .lock_attempt import Attempt, LockGround, give_back, say_not_given_back
+from .lock_attempt import Attempt
 from .lock_expiry import Sightings
+from .lock_ground import LockGround, give_back, say_not_given_back
 from .lock_holding import SHUT_DOWN, Holding
 from .lock_store import Found, LockStore, locks_in
 from .readiness import shut_down_error
