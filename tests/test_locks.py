@@ -471,6 +471,20 @@ class TermTests(LocksCase):
 
         self.assertAlmostEqual(lock.remaining, 10 - 0.2 - 4.0, delta=0.2)
 
+    def test_renewal_counted_from_when_it_was_sent(self) -> None:
+        """
+        So does a slow answer to a renewal.
+        """
+        lock = self.b.lock(NAME, 10)
+        self.acquired(lock)
+        self.cluster.network(self.b).reply_latency = lambda request: (
+            2.0 if writes(KEY)(request) else 0.0
+        )
+        renewed = lock.renew()
+        self.cluster.result(renewed)
+
+        self.assertAlmostEqual(lock.remaining, 10 - 0.2 - 2.0, delta=0.1)
+
     def test_lost_renewals(self) -> None:
         """
         A renewal whose answer is lost counts for nothing, and the next one builds
