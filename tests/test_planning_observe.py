@@ -11,7 +11,7 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.planning.deployment import Process
-from voltha_coord.planning.observe import observe
+from voltha_coord.planning.observe import MOST_BYTES, observe
 from voltha_coord.planning.shares import Share
 from voltha_coord.planning.state import LEAVE, MAINTENANCE, ClusterState
 from voltha_coord.records import PREPARE, Member, OwnerRecord, StatusReport
@@ -271,6 +271,20 @@ class WantedTests(SynchronousTestCase):
             ({"limits": {"cpu": "x", "memory": 1}}, "limits.cpu: 'x'"),
         ):
             self.assertIn(words, self.problem(**fields))
+
+    def test_too_large(self) -> None:
+        """
+        An item whose assignment would not go into a transaction is not written
+        into one, so that it holds up nobody else's.
+        """
+        self.assertEqual(self.problem(config="x" * (MOST_BYTES - 100)), "")
+        self.assertIn("may have 262144", self.problem(config="x" * MOST_BYTES))
+        # A character that takes more room when it is written.
+        values = {"limits": {"cpu": 1, "memory": 1}, "config": "ä" * (MOST_BYTES // 4)}
+        raw = json.dumps(values, ensure_ascii=False).encode()
+        state = evolve(resourceful({"m1": (1, 1)}), work={"w1": raw})
+
+        self.assertIn("may have", observe(state).work[0].problem)
 
     def test_plain_value(self) -> None:
         """

@@ -32,7 +32,6 @@ from attrs import evolve
 from ..records import (
     PREPARE,
     RUN,
-    START,
     STOP,
     Assignment,
     Member,
@@ -55,8 +54,9 @@ from .resources import Ledger
 from .shares import Share
 from .state import ClusterState
 
-#: What an item's order may be.
-ORDERS = (START, STOP)
+#: The largest item, in bytes: its assignment has to go into one transaction, in
+#: base64, with what goes along.
+MOST_BYTES = 256 * 1024
 
 #: A member that is not awaited any more has been gone for ever.
 FOR_EVER = float("inf")
@@ -75,8 +75,9 @@ def _wanted(work: str, value: bytes) -> tuple[Wanted, WorkItem]:
     item = WorkItem.from_value(work, value)
     limits, wrong = read_limits(item.limits)
     problems = [item.problem or "", wrong]
-    if item.order not in ORDERS and "order" not in problems[0]:
-        problems.append(f"order {item.order!r} is neither start nor stop")
+    # Written as ASCII a character may take six bytes where it took two.
+    if 3 * len(value) > MOST_BYTES and (size := len(item.encode())) > MOST_BYTES:
+        problems.append(f"it has {size} bytes, and may have {MOST_BYTES}")
     wanted = Wanted(
         work,
         item.order,
