@@ -204,6 +204,22 @@ class LedgerTests(SynchronousTestCase):
         book.remove("n1", Share(40, 0))
         self.assertEqual(book.best(Share(60, 60)), "n1")
 
+    def test_many_refused(self) -> None:
+        """
+        Of many shares that found no room the smallest are remembered, each for
+        what it was.
+        """
+        book = ledger(node("n1", 50, 50))
+        refused = [(60, 20), (45, 30), (50, 25), (40, 70), (45, 25), (20, 40), (41, 1)]
+        for cpu, memory in refused:
+            self.assertIsNone(book.best(Share(cpu, memory)), (cpu, memory))
+
+        for cpu in range(70):
+            for memory in range(70):
+                found = book.best(Share(cpu, memory))
+                fits = cpu < 40 and memory < 40
+                self.assertEqual(found, "n1" if fits else None, (cpu, memory))
+
     def test_refused_elsewhere(self) -> None:
         """
         What found no room but where it is may have it there.
@@ -401,7 +417,7 @@ class GpuTests(SynchronousTestCase):
         number, nothing is given back.
         """
         gpus = (Gpu(10, 90, 20, 90, 30, 40),)
-        for index in (None, 1, 7):
+        for index in (None, 1, 7, -1):
             book = ledger(node("n1", 53, 35, gpus=gpus))
             book.remove("n1", Share(1, 1, GpuShare(4, 5, 6, 7, index)))
 

@@ -17,7 +17,8 @@ that found no room is a bound: no larger one will find any.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+import math
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
 
 from attrs import evolve
@@ -165,9 +166,8 @@ class Ledger:
         :return: ``None`` when there is none.
         """
         cpu, memory = share.cpu, share.memory
-        for refused_cpu, refused_memory in self._refused:
-            if cpu >= refused_cpu and memory >= refused_memory:
-                return None
+        if self._was_refused(cpu, memory):
+            return None
         most = self._most_cpu
         for used, _, node in self._order:
             if used + cpu >= most:
@@ -175,8 +175,25 @@ class Ledger:
             if node != excluding and self._fits(node, share):
                 return node
         if not excluding and share.gpu is None:
-            self._refused.append((cpu, memory))
+            self._note_refused(cpu, memory)
         return None
+
+    def _was_refused(self, cpu: float, memory: float) -> bool:
+        """
+        Whether no more than this found no room.
+        """
+        place = bisect_right(self._refused, (cpu, math.inf))
+        return place > 0 and self._refused[place - 1][1] <= memory
+
+    def _note_refused(self, cpu: float, memory: float) -> None:
+        """
+        Remember what found no room, in place of all that is larger: so what is
+        remembered grows in CPU and shrinks in memory.
+        """
+        begin = end = bisect_left(self._refused, (cpu, memory))
+        while end < len(self._refused) and self._refused[end][1] >= memory:
+            end += 1
+        self._refused[begin:end] = [(cpu, memory)]
 
     # Counting.
 
@@ -201,9 +218,9 @@ class Ledger:
         if node not in self._given:
             return
         gpu = share.gpu
-        place = None if gpu is None else gpu.index
-        if gpu is not None and place is not None and place < len(self._gpus[node]):
-            self._change_gpu(node, place, gpu, -1)
+        if gpu is not None and gpu.index is not None:
+            if 0 <= gpu.index < len(self._gpus[node]):
+                self._change_gpu(node, gpu.index, gpu, -1)
         self._change(
             node,
             -min(self._cpu[node], share.cpu),

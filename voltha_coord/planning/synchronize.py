@@ -103,7 +103,6 @@ class _Synchronizing:
         self._updates: list[Action] = []
         self._starts: list[Action] = []
         self._adds: list[Action] = []
-        self._left_over = False
 
     def run(self) -> Synchronized:
         left = {wanted.id: wanted for wanted in self._deployment.work}
@@ -121,7 +120,7 @@ class _Synchronizing:
             ),
             self._placements,
             self._ledger,
-            self._left_over or self._budget <= 0,
+            self._budget <= 0,
         )
 
     def _decide(self, where: list[Action], action: Action) -> None:
@@ -161,7 +160,6 @@ class _Synchronizing:
 
     def _update(self, process: Process, wanted: Wanted) -> None:
         if self._budget <= 0:
-            self._left_over = True
             return
         changed = (
             process.description is not wanted.description
@@ -177,12 +175,11 @@ class _Synchronizing:
             self._decide(self._free, Null(process.id))
 
     def _start(self, processes: list[Process]) -> None:
-        for place, process in enumerate(processes):
+        for process in processes:
             self._decide(self._starts, Start(process.id, process.node))
             self._ledger.add(process.node, process.limits)
             self._budget -= COST
             if self._budget <= 0:
-                self._left_over |= place + 1 < len(processes)
                 return
 
     def _wait(self, left: dict[str, Wanted]) -> None:
@@ -202,7 +199,7 @@ class _Synchronizing:
         Place what is nowhere.
         """
         affinity = Affinity(stay)
-        for place, wanted in enumerate(missing):
+        for wanted in missing:
             if wanted.problem:
                 self._decide(self._free, Error(wanted.id, wanted.problem))
                 continue
@@ -221,7 +218,6 @@ class _Synchronizing:
                 self._placements[wanted.id] = node
                 affinity.add(wanted.reference, domain, node)
             if self._budget <= 0:
-                self._left_over |= place + 1 < len(missing)
                 return
 
     def _node_for(self, wanted: Wanted, domain: str, affinity: Affinity) -> str | None:
