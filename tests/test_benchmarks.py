@@ -686,6 +686,26 @@ class LeaderBenchmarkTests(TestCase):
 
         self.assertIn("balanced: one member left", printed.getvalue())
 
+    def test_resources(self) -> None:
+        """
+        And the one of planning by resources, which tells whether it keeps what
+        is promised.
+        """
+        resources = imported("bench_resources")
+        self.patch(resources, "PROMISED", (40, 4, 1))
+        self.patch(resources, "GROWTH", (20,))
+        self.patch(resources, "RUNS", 1)
+        printed = io.StringIO()
+        for promised, status, word in ((60.0, 0, "met"), (0.0, 1, "MISSED")):
+            targets = dict.fromkeys(resources.TARGETS, promised)
+            self.patch(resources, "TARGETS", targets)
+
+            with redirect_stdout(printed):
+                self.assertEqual(resources.main(), status)
+
+            self.assertIn(word, printed.getvalue())
+        self.assertIn("40 placed", printed.getvalue())
+
 
 class SmokeTests(SynchronousTestCase):
     """

@@ -220,6 +220,9 @@ class RelocateTests(SynchronousTestCase):
 
         state = deployment(*big, processes=processes, relocations=wishes)
         self.assertEqual(len(relocate(state, budget=6).operations), 2)
+        one = evolve(state, relocations={"w00": "n3"})
+        self.assertFalse(relocate(one, budget=6).exhausted)
+        self.assertTrue(relocate(one, budget=5).exhausted)
         everything = relocate(state, budget=None)
         self.assertEqual(len(everything.operations), 25)
         self.assertFalse(everything.exhausted)

@@ -218,9 +218,10 @@ class Ledger:
         if node not in self._given:
             return
         gpu = share.gpu
-        if gpu is not None and gpu.index is not None:
-            if 0 <= gpu.index < len(self._gpus[node]):
-                self._change_gpu(node, gpu.index, gpu, -1)
+        place = None if gpu is None else gpu.index
+        known = place is not None and 0 <= place < len(self._gpus[node])
+        if gpu is not None and place is not None and known:
+            self._change_gpu(node, place, gpu, -1)
         self._change(
             node,
             -min(self._cpu[node], share.cpu),
