@@ -10,9 +10,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from voltha_coord.planning.actions import Add, Move, Null, Reject, Skip
 from voltha_coord.planning.deployment import Deployment, Node, Process, Wanted
 from voltha_coord.planning.explaining import (
+    FEWER,
     ITSELF,
     LEAST_USED,
     MORE_USED,
+    NOT_WANTED_THERE,
     WANTED_THERE,
     WITH_REFERENCE,
     Explained,
@@ -74,6 +76,7 @@ class ExplanationsTests(SynchronousTestCase):
         first, second, third = self.explain(synchronize, work=work)
 
         self.assertEqual((first.why, second.why), (LEAST_USED, WITH_REFERENCE))
+        self.assertEqual(second.why_not["n3"], FEWER)
         self.assertEqual(third.action, Add("w2", "n3"))
         self.assertEqual(third.why_not["n1"], "memory 81 and 40 more is not below 90")
 
@@ -129,6 +132,8 @@ class ExplanationsTests(SynchronousTestCase):
         (found,) = self.explain(relocate, processes=[process], relocations={"w1": "n3"})
 
         self.assertEqual(found.why, WANTED_THERE)
+        self.assertEqual(found.why_not["n1"], ITSELF)
+        self.assertIn("cpu 85", found.why_not["n2"])
 
     def test_skipped(self) -> None:
         """
@@ -141,3 +146,16 @@ class ExplanationsTests(SynchronousTestCase):
         self.assertIsInstance(found.action, Skip)
         self.assertEqual(found.why_not["n2"], ITSELF)
         self.assertIn("cpu", found.why_not["n1"])
+
+    def test_not_wanted_there(self) -> None:
+        """
+        Of others that have room it is said that it is not wanted there.
+        """
+        nodes = {**NODES, "n4": node("n4", 1)}
+        process = Process("w1", "n1", usage=LIMITS, limits=LIMITS)
+
+        (found,) = self.explain(
+            relocate, nodes=nodes, processes=[process], relocations={"w1": "n3"}
+        )
+
+        self.assertEqual(found.why_not["n4"], NOT_WANTED_THERE)

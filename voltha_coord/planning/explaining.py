@@ -27,6 +27,14 @@ LEAST_USED = "of those with room it uses the least cpu, then the least memory"
 #: Why another node is not.
 ITSELF = "it is there, and is to go"
 MORE_USED = "it has room, and uses more"
+FEWER = "it has room, and no items of the same reference, or fewer"
+NOT_WANTED_THERE = "it has room, and is not where the item is wanted"
+
+_INSTEAD = {
+    WITH_REFERENCE: FEWER,
+    WANTED_THERE: NOT_WANTED_THERE,
+    LEAST_USED: MORE_USED,
+}
 
 
 @frozen
@@ -77,12 +85,12 @@ class Explanations:
             case Add(_, node):
                 why = self._why(work, node)
                 self._affinity.add(self._references[work], domain_of(work), node)
-                return Explained(action, why, self._why_not(limits, ledger, node))
+                return Explained(action, why, self._why_not(limits, ledger, node, why))
             case Move(_, source, target):
                 why = self._why(work, target)
                 if self._relocations.get(work) == target:
                     why = WANTED_THERE
-                others = self._why_not(limits, ledger, target)
+                others = self._why_not(limits, ledger, target, why)
                 return Explained(action, why, {**others, source: ITSELF})
             case Skip(_, node):
                 others = self._why_not(limits, ledger, "")
@@ -96,9 +104,11 @@ class Explanations:
         with_reference = node in self._affinity.nodes(reference, domain)
         return WITH_REFERENCE if with_reference else LEAST_USED
 
-    def _why_not(self, limits: Share, ledger: Ledger, chosen: str) -> dict[str, str]:
+    def _why_not(
+        self, limits: Share, ledger: Ledger, chosen: str, why: str = LEAST_USED
+    ) -> dict[str, str]:
         return {
-            node: ledger.why_not(node, limits) or MORE_USED
+            node: ledger.why_not(node, limits) or _INSTEAD[why]
             for node in self._nodes
             if node != chosen
         }
