@@ -197,9 +197,10 @@ class StopOrderTests(OrderCase):
         item, other = self.start("w1"), self.start("w2")
         self.assertIsNotNone(item.turn)
         self.order(item, STOP)
+        turn = item.turn
         first.callback(None)
 
-        self.assertEqual((item.state, item.turn), (STOPPED, None))
+        self.assertEqual((item.state, turn), (STOPPED, None))
         self.assertEqual(other.state, RUNNING)
         self.assertNotIn(("start", "w1"), self.runner.calls)
 
@@ -300,7 +301,9 @@ class StopOrderTests(OrderCase):
         stopped = item.state, item.trouble
         self.order(item, START)
         waiting = item.state, item.trouble, self.runner.asked("start")
+        attended = self.attended
         until.callback(None)
+        self.assertGreater(self.attended, attended)
         self.items.try_again()
 
         self.assertEqual(stopped, (STOPPED, ""))
@@ -615,8 +618,10 @@ class PreparedOrderTests(OrderCase):
                 self.runner.prepares["w1"] = answer
                 item = self.prepare()
                 self.order(item, STOP)
+                during = item.state
                 end()
 
+                self.assertEqual(during, PREPARING if end is endings[0] else PREPARED)
                 self.assertEqual((item.state, item.trouble), (PREPARED, ""))
                 self.assertFalse(item.newest.is_to_run)
                 self.assertIsNone(item.wanted)
