@@ -357,6 +357,8 @@ class RestartTests(OrderCase):
             self.put(self.keys.assignment("a", "w1"), value)
             self.advance(1.5)
         odd = self.status("w1").error
+        self.hand("a", "w1", restart=5, config=2)
+        self.advance(1.5)
         self.put(self.keys.assignment("a", "w1"), b'{"restart": "9"}')
         self.advance(1.5)
 
