@@ -118,6 +118,39 @@ class ClearingTests(LocksCase):
         self.assertEqual(self.found(), Found())
         self.assertEqual(self.found("kept").token, kept.token)
 
+    def test_somebody_elses_trace(self) -> None:
+        """
+        With a lock that has expired nothing is said of another one's lease.
+        """
+        session = self.b.session_id
+        assert session is not None
+        api, trace = self.cluster.api, LockTrace("b", "x", session)
+        key = self.cluster.keys.lock_trace(NAME)
+        self.cluster.result(api.put(key, trace.encode()))
+        record = LockRecord("a", "y", 5.0)
+        self.cluster.result(api.put(KEY, record.encode()))
+        self.cluster.until(lambda: self.entry() is None, 120)
+
+        self.assertEqual(self.found().trace, trace)
+
+    def test_taken_meanwhile(self) -> None:
+        """
+        What is left of a lock stays when somebody takes it just before it is taken
+        away.
+        """
+        self.acquired(self.b.lock(NAME))
+        self.cluster.crash(self.b)
+        forgets = Once(writes(self.cluster.keys.lock_trace(NAME)))
+        self.cluster.network(self.a).latency = lambda request: (
+            1.0 if forgets(request) else 0.0
+        )
+        self.cluster.until(lambda: forgets.met, 300)
+        record = LockRecord("x", "y", 300.0)
+        self.cluster.result(self.cluster.api.put(KEY, record.encode()))
+        self.cluster.advance(3)
+
+        self.assertIsNotNone(self.found().last)
+
     def test_session_lives(self) -> None:
         """
         What tells of a session that lives stays, though the key is gone.

@@ -222,6 +222,24 @@ class SessionBoundTests(LocksCase):
         self.assertIsNone(lock.held)
         self.assertIsInstance(outcome[0], Held)
 
+    def test_unlocked(self) -> None:
+        """
+        Who is freed of the lock by Consul's own means has lost it, though the
+        record still says otherwise; and gives it back.
+        """
+        lock = self.b.lock(NAME)
+        self.acquired(lock)
+        lost: list[str] = []
+        lock.when_lost().addCallback(lost.append)
+        entry, session = self.entry(), self.b.session_id
+        assert entry is not None and session is not None
+        unlock = Op.unlock(KEY, entry.value, session)
+        self.cluster.result(self.cluster.api.txn((unlock,)))
+        self.cluster.advance(1)
+
+        self.assertEqual(lost, [TAKEN_AWAY])
+        self.assertTrue(self.at_once(self.a))
+
     def deleted_unnoticed(self, other: Coordinator) -> None:
         """
         Delete the key of a lock whose holder does not hear of it at once, and let
@@ -458,6 +476,25 @@ class TermTests(LocksCase):
         self.assertEqual(lost, [EXPIRED])
         self.assertTrue(outcome[0].token)
         self.assertIsNotNone(self.entry())
+
+    def test_answer_after_the_term(self) -> None:
+        """
+        A renewal whose answer is read after the term has ended extends nothing,
+        also where that answer is the first thing that is heard.
+        """
+        lock = self.b.lock(NAME, 6)
+        self.acquired(lock)
+        renewal = Once(writes(KEY))
+        network = self.cluster.network(self.b)
+        network.reply_latency = lambda request: 0.5 if renewal(request) else 0.0
+        self.cluster.until(lambda: renewal.met)
+        self.cluster.pause(self.b)
+        self.cluster.advance(5.0)
+        self.cluster.resume(self.b, arrivals_first=True)
+        held = lock.held
+        self.cluster.advance(5)
+
+        self.assertEqual((held, lock.held), (None, None))
 
     def test_counted_from_when_it_was_sent(self) -> None:
         """
