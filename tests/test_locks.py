@@ -32,7 +32,7 @@ from voltha_coord.lock_holding import (
     Held,
 )
 
-from .support.embedded import Once, writes
+from .support.embedded import Once, to, writes
 from .support.locking import NAME, LocksCase
 
 KEY = "service/voltha/locks/backup"
@@ -78,6 +78,22 @@ class SessionBoundTests(LocksCase):
         self.assertLess(self.cluster.until(lambda: bool(outcome)), 0.2)
         self.assertGreater(outcome[0].token, held.token)
         self.assertEqual(first.held, None)
+
+    def test_released_before_the_first_reading(self) -> None:
+        """
+        A lock that is released before the watch has read anything is not missed.
+        """
+        first = self.a.lock(NAME)
+        self.acquired(first)
+        slow = Once(to("kv/service/voltha/locks/", "GET"))
+        self.cluster.network(self.b).latency = lambda request: (
+            3.0 if slow(request) else 0.0
+        )
+        outcome = self.waiting(self.b.lock(NAME))
+        self.cluster.result(first.release())
+
+        self.assertLess(self.cluster.until(lambda: bool(outcome)), 3.1)
+        self.assertEqual(slow.met > 0, True)
 
     def test_excludes_within_a_member(self) -> None:
         """
