@@ -562,7 +562,7 @@ class GuardTests(ProcessCase):
             begun = reactor.seconds()
             member.send_signal(number)
             yield self.until("dead", lambda: not members(pid))
-            return reactor.seconds() - begun
+            return float(reactor.seconds() - begun)
         finally:
             member.kill()
             member.communicate()
