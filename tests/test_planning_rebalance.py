@@ -65,6 +65,31 @@ class SourceTests(SynchronousTestCase):
             planned(node("n1"), FREE, processes=[held]), (Move("a", "n1", "n9"),)
         )
 
+    def test_settling(self) -> None:
+        """
+        One whose figures are still those of before a change is left alone; the
+        others are not.
+        """
+        found = planned(
+            BUSY,
+            node("n2", 95),
+            FREE,
+            processes=[process("a", "n1"), process("b", "n2")],
+            settling=frozenset({"n1"}),
+        )
+
+        self.assertEqual(found, (Move("b", "n2", "n9"),))
+
+    def test_wherever_it_stands(self) -> None:
+        """
+        Those that come later are looked at as well.
+        """
+        found = planned(
+            node("n0", 50), node("n5", 95), FREE, processes=[process("a", "n5")]
+        )
+
+        self.assertEqual(found, (Move("a", "n5", "n9"),))
+
     def test_error(self) -> None:
         """
         What a node does not know of itself is no reason.

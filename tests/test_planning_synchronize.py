@@ -426,6 +426,16 @@ class WaitTests(SynchronousTestCase):
         self.assertEqual(result.operations, ())
         self.assertEqual(result.placements, {})
 
+    def test_wherever_it_stands(self) -> None:
+        """
+        It is kept whatever was placed before it.
+        """
+        placements = {"x": "n9", "y": "n1", "b": "n2", "a": "n2"}
+        result = self.plan("offline", 60, placements=placements)
+
+        self.assertEqual(result.operations, ())
+        self.assertEqual(result.placements, {"a": "n2"})
+
     def test_others_are_placed(self) -> None:
         """
         What waits for its node does not keep others from being placed.
@@ -727,6 +737,24 @@ class BudgetTests(SynchronousTestCase):
         self.assertEqual(len(result.operations), 74)
         self.assertTrue(result.exhausted)
 
+    def test_used_up_exactly(self) -> None:
+        """
+        Nothing more is started, nor placed, once nothing is left at all.
+        """
+        for state in (
+            deployment(
+                self.big(),
+                work=[wanted("a"), wanted("b")],
+                processes=[process(n, "n1", order="stop") for n in "ab"],
+            ),
+            deployment(self.big(), work=[wanted("a"), wanted("b")]),
+        ):
+            result = synchronize(state, budget=3)
+
+            made = [a for a in result.operations if not isinstance(a, Null)]
+            self.assertEqual([a.work for a in made], ["a"])
+            self.assertTrue(result.exhausted)
+
     def test_not_judged(self) -> None:
         """
         Once it is used up, what is well is not said to be so.
@@ -944,10 +972,10 @@ class AdvanceTests(SynchronousTestCase):
                 wanted("d", description=4, reference="r", updated_at=5),
             ],
             processes=[
+                process("z", "n2"),
                 process("a", "n1"),
                 process("b", "n1"),
                 process("c", "n1", 0, 0, order="stop"),
-                process("z", "n2"),
             ],
             moving={"a": "n2"},
         )

@@ -45,7 +45,7 @@ class Ledger:
         self._gpus = {name: r.gpus for name, r in self._given.items()}
         self._throttling = {n for n, r in self._given.items() if r.throttling}
         self._order: list[tuple[float, float, str]] = []
-        self._most_cpu = 0.0
+        self._most_cpu: float
         self._refused: list[tuple[float, float]] = []
         self._sort()
 
