@@ -189,6 +189,15 @@ class LedgerTests(SynchronousTestCase):
 
         self.assertEqual(book.best(Share(1, 20)), "n2")
 
+    def test_limits_of_their_own(self) -> None:
+        """
+        A node is measured by its own limits, be those of others lower.
+        """
+        one = Node("n1", resources=Resources(10, 50, 1, 90))
+        two = Node("n2", resources=Resources(60, 400, 1, 90))
+        for nodes in ((one, two), (two, one)):
+            self.assertEqual(ledger(*nodes).best(Share(45, 1)), "n2")
+
     def test_refused_is_remembered_rightly(self) -> None:
         """
         That a share found no room says nothing of smaller ones, nor of those
@@ -361,6 +370,7 @@ class GpuTests(SynchronousTestCase):
         share = Share(42, 33, GpuShare(4, 1, 2, 3))
 
         self.assertFalse(book.has_room("n1", share))
+        self.assertTrue(book.has_room("n1", Share(42, 33, GpuShare())))
         book.add("n1", share)
         self.assertEqual(book.resources["n1"], Resources(49, 90, 68, 90))
 
