@@ -422,6 +422,18 @@ class ClusterTests(SynchronousTestCase):
         self.assertIs(finding.level, Level.WRONG)
         self.assertIn("for 2: x, y", finding.found)
 
+    def test_kept(self) -> None:
+        """
+        Owner records of a member that is missed are what its items are kept by.
+        """
+        lost = Entry(KEYS.lost_member("c"), b'{"since":1}')
+        finding = self.findings(
+            member("a"), *leads("a"), owned("c", "x"), owned("a", "y"), lost
+        )["owners"]
+
+        self.assertIs(finding.level, Level.WARN)
+        self.assertIn("1 kept for members that are gone (c): x", finding.found)
+
     def test_work(self) -> None:
         """
         The first item that is in trouble is told with its reason.

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.planning.deployment import NODE_STATES, Node
 from voltha_coord.planning.resources import Ledger
-from voltha_coord.planning.shares import Gpu, GpuShare, Resources, Share
+from voltha_coord.planning.shares import Gpu, GpuShare, Resources, Share, brief
 
 
 def node(
@@ -139,6 +139,20 @@ class LedgerTests(SynchronousTestCase):
             self.book.why_not("n1", Share(5, 60)),
             "memory 35 and 60 more is not below 90",
         )
+
+    def test_large_numbers(self) -> None:
+        """
+        Bytes are said as people read them.
+        """
+        book = Ledger({"n": Node("n", resources=Resources(1, 90, 2**20, 2**31))})
+
+        self.assertEqual(
+            book.why_not("n", Share(1, 900 * 2**30)),
+            "memory 1M and 900G more is not below 2G",
+        )
+        self.assertEqual(brief(1023), "1023")
+        self.assertEqual(brief(2**50), "1024T")
+        self.assertEqual(brief(1e18), "909495T")
 
     def test_unknown_node(self) -> None:
         """

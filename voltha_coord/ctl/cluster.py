@@ -151,20 +151,28 @@ def _term(view: View) -> Iterator[Finding]:
 
 
 def _owners(view: View) -> Iterator[Finding]:
-    lost = [
-        item.id
-        for item in view.items.values()
-        if item.owner is not None and not view.answers(item.owner)
-    ]
+    owned = {i.id: i.owner for i in view.items.values() if i.owner is not None}
+    lost = {id: owner for id, owner in owned.items() if not view.answers(owner)}
+    kept = [id for id, owner in lost.items() if owner.owner in view.missed]
+    lost_for_good = [id for id in lost if id not in kept]
     if not lost:
-        yield ok("owners", f"{sum(i.owner is not None for i in view.items.values())}")
-        return
-    yield wrong(
-        "owners",
-        f"nobody answers for {len(lost)}: {named(lost)}",
-        "the leader clears them a session TTL after their owner; if they stay, "
-        "see the leader's log",
-    )
+        yield ok("owners", f"{len(owned)}")
+    if kept:
+        members = sorted({lost[id].owner for id in kept})
+        yield warn(
+            "owners",
+            f"{len(kept)} kept for members that are gone ({named(members)}): "
+            f"{named(kept)}",
+            "bring these back; or wait for node_recover_timeout, and they are placed "
+            "anew",
+        )
+    if lost_for_good:
+        yield wrong(
+            "owners",
+            f"nobody answers for {len(lost_for_good)}: {named(lost_for_good)}",
+            "the leader clears them a session TTL after their owner; if they stay, "
+            "see the leader's log",
+        )
 
 
 def _work(view: View) -> Finding:

@@ -11,6 +11,7 @@ from attrs import evolve
 from ..consul.model import Entry, Op
 from ..keys import Keys, is_instance_id, is_work_id, shown
 from ..planning.state import ClusterState, Snapshot
+from ..recollection import LostRecord
 from ..records import (
     Assignment,
     Member,
@@ -39,6 +40,7 @@ def snapshot(keys: Keys) -> tuple[Op, ...]:
         keys.statuses,
         keys.errors,
         keys.intent,
+        keys.lost,
     )
     return tuple(Op.get_tree(tree) for tree in trees)
 
@@ -65,6 +67,7 @@ class _Reader:
         self._chunks: dict[str, dict[int, bytes]] = {}
         self._intents: list[Entry] = []
         self._transfer: TransferRequest | None = None
+        self._missed: dict[str, float | None] = {}
         self._strays: dict[str, str] = {}
         self._unreadable: dict[str, str] = {}
 
@@ -89,6 +92,7 @@ class _Reader:
             nodes=nodes,
             planned=planned,
             transfer=self._transfer,
+            missed=self._missed,
             strays=self._strays,
             unreadable=self._unreadable,
         )
@@ -112,6 +116,10 @@ class _Reader:
             self._record(entry, self._transfer_request)
         elif entry.key.startswith(keys.intent):
             self._intents.append(entry)
+        elif entry.key.startswith(keys.lost):
+            record = LostRecord.from_entry(entry)
+            name = entry.key.removeprefix(keys.lost)
+            self._missed[name] = None if record is None else record.since
         else:
             self._of_item(entry)
 

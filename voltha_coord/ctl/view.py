@@ -16,7 +16,6 @@ from ..keys import Keys
 from ..planning.state import ClusterState
 from ..records import (
     PREPARE,
-    START,
     Assignment,
     Member,
     OwnerRecord,
@@ -63,7 +62,7 @@ class Item:
         """
         Whether it is to run.
         """
-        return self.work is not None and self.work.order == START
+        return self.work is not None and self.work.is_to_run
 
     @property
     def assigned_to(self) -> str | None:
@@ -96,6 +95,8 @@ class View:
     :ivar planned: the live members and what operators want, as a planner sees
         them.
     :ivar transfer: what operators want of the leader, ``None`` for nothing.
+    :ivar missed: since when members are missed that have items, by id, as a wall
+        clock showed it; ``None`` where that cannot be read.
     :ivar strays: keys nobody will ever use, and why.
     :ivar unreadable: keys whose value is not what belongs there, and why.
     """
@@ -108,6 +109,7 @@ class View:
     nodes: Mapping[str, Mapping[str, Any]] = field(factory=dict)
     planned: ClusterState = field(factory=ClusterState)
     transfer: TransferRequest | None = None
+    missed: Mapping[str, float | None] = field(factory=dict)
     strays: Mapping[str, str] = field(factory=dict)
     unreadable: Mapping[str, str] = field(factory=dict)
 

@@ -246,6 +246,6 @@ class _Carrying:
 
 def _why_kept(member: str) -> str:
     return (
-        f"its member {member} is gone; it is kept for that for node_recover_timeout, "
-        f"and placed anew then"
+        f"its member {member} is gone; the item waits for it for node_recover_timeout, "
+        f"and is placed anew then"
     )

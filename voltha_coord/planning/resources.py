@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from attrs import evolve
 
 from .deployment import ONLINE, Node
-from .shares import Gpu, GpuShare, Resources, Share
+from .shares import Gpu, GpuShare, Resources, Share, brief
 
 _GPU_PARTS = ("memory", "usage", "encoder", "decoder")
 
@@ -155,7 +155,8 @@ class Ledger:
             ("memory", self._memory[node], share.memory, given.memory_limit),
         ):
             if not used + more < limit:
-                return f"{what} {used:g} and {more:g} more is not below {limit:g}"
+                numbers = f"{brief(used)} and {brief(more)} more"
+                return f"{what} {numbers} is not below {brief(limit)}"
         return "" if self._fits(node, share) else "no GPU has room for it"
 
     def best(self, share: Share, excluding: str = "") -> str | None:

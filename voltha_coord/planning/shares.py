@@ -7,6 +7,18 @@ from __future__ import annotations
 from attrs import frozen
 
 
+def brief(amount: float) -> str:
+    """
+    Write a number for people: large ones, which are bytes as a rule, with K, M, G
+    or T, a K being 1024.
+    """
+    for unit in ("", "K", "M", "G"):
+        if abs(amount) < 1024:
+            return f"{amount:.4g}{unit}"
+        amount /= 1024
+    return f"{amount:.4g}T" if amount < 10_000 else f"{amount:.0f}T"
+
+
 @frozen
 class GpuShare:
     """
