@@ -64,7 +64,7 @@ class GuardTests(SynchronousTestCase):
 
         guard.run(theirs)
 
-        self.assertIsNone(process.poll())
+        self.assertRaises(subprocess.TimeoutExpired, process.wait, 0.2)
 
     def test_end(self) -> None:
         """

@@ -637,7 +637,7 @@ class OrphanTests(ProcessCase):
 
         self.make_runner()
 
-        self.assertIsNone(process.poll())
+        self.assertRaises(subprocess.TimeoutExpired, process.wait, 0.2)
         self.assertFalse(path.exists())
 
     def test_of_another(self) -> None:
@@ -650,7 +650,7 @@ class OrphanTests(ProcessCase):
 
         self.make_runner()
 
-        self.assertIsNone(process.poll())
+        self.assertRaises(subprocess.TimeoutExpired, process.wait, 0.2)
         self.assertTrue(path.exists())
         self.assertIn("orphan-left", [log["event"] for log in self.logs])
         path.unlink()
