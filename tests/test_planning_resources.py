@@ -203,6 +203,19 @@ class LedgerTests(SynchronousTestCase):
 
         self.assertEqual(book.best(Share(1, 20)), "n2")
 
+    def test_counted_on_a_blocked_node(self) -> None:
+        """
+        What is counted on a node that is given nothing leaves the others as they
+        were, and it is given nothing still.
+        """
+        book = ledger(node("n1", 5, 5, "maintenance"), node("n2", 50, 50))
+        book.add("n1", Share(1, 1))
+        book.remove("n1", Share(3, 3))
+
+        self.assertEqual(used(book, "n1"), (3, 3))
+        self.assertEqual(book.best(Share(1, 1)), "n2")
+        self.assertIsNone(book.best(Share(1, 1), excluding="n2"))
+
     def test_limits_of_their_own(self) -> None:
         """
         A node is measured by its own limits, be those of others lower.
