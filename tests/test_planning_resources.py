@@ -76,6 +76,14 @@ class LedgerTests(SynchronousTestCase):
             self.assertEqual(book.best(Share(1, 1)), "n2" if blocked else "n1")
             self.assertEqual(book.why_not("n1", Share(1, 1)), f"is {state}" * blocked)
 
+    def test_blocked_in_order(self) -> None:
+        """
+        They are told in the order of their ids.
+        """
+        book = ledger(node("n2", 1, 1, "leave"), node("n1", 1, 1, "offline"))
+
+        self.assertEqual(book.blocked, ("n1", "n2"))
+
     def test_throttling(self) -> None:
         """
         A node that is throttling is given nothing until it is no more.
