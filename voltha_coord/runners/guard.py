@@ -58,16 +58,27 @@ def members(session: int) -> list[int]:
     """
     Give the processes of a session that are not dead, the leader last.
     """
-    found = []
+    return members_of((session,)).get(session, [])
+
+
+def members_of(sessions: Collection[int]) -> dict[int, list[int]]:
+    """
+    Give the processes of sessions that are not dead, the leader last, with one
+    look at the machine; sessions that have none are not among them.
+    """
     processes = _processes()
     if not processes:
-        # Another system than Linux: there is its group, and no more.
-        return [session] if _is_there(session) else []
+        # Another system than Linux: there is the group, and no more.
+        return {session: [session] for session in sessions if _is_there(session)}
+    found: dict[int, list[int]] = {}
     for pid in processes:
         with contextlib.suppress(OSError):
-            if os.getsid(pid) == session and not _is_dead(pid):
-                found.append(pid)
-    return sorted(found, key=lambda pid: (pid == session, pid))
+            session = os.getsid(pid)
+            if session in sessions and not _is_dead(pid):
+                found.setdefault(session, []).append(pid)
+    for session, pids in found.items():
+        pids.sort(key=lambda pid: (pid == session, pid))
+    return found
 
 
 def _is_there(group: int) -> bool:

@@ -27,15 +27,11 @@ from twisted.python.failure import Failure
 from .._loops import sleep
 from .._types import Steps
 from ..errors import CommandError
-from .guard import members, send
 from .launcher import REPORT_FD
+from .sweeping import Sweeper
 
-#: Seconds between two looks whether anything is left, at first.
+#: Seconds between two looks whether all that was written has been read.
 LOOK_EVERY = 0.02
-
-#: The longest time between two looks, in seconds: each is one at all processes of
-#: the machine.
-LONGEST_LOOK = 0.5
 
 #: So many times it is looked whether all that was written has been read: somebody
 #: else may hold the other end, and keep it.
@@ -98,6 +94,7 @@ class Life(ProcessProtocol):
         self._exited = False
         self._closed = False
         self._gone = False
+        self._sweeper: Sweeper | None = None
         self.pid = 0
         self.began: Deferred[None] = Deferred()
         self.over: Deferred[Exit] = Deferred()
@@ -105,15 +102,18 @@ class Life(ProcessProtocol):
     def spawn(
         self,
         processes: IReactorProcess,
+        sweeper: Sweeper,
         arguments: Sequence[str],
         environment: Mapping[str, str],
     ) -> None:
         """
         Begin.
 
+        :param sweeper: reaches all of it.
         :param arguments: the launcher, and what it is to become.
         :raises OSError: when there can be no process.
         """
+        self._sweeper = sweeper
         with open(os.devnull, "rb") as nothing:
             processes.spawnProcess(
                 self,
@@ -134,8 +134,8 @@ class Life(ProcessProtocol):
         """
         Send a signal to all of it.
         """
-        if self.pid and not self._gone:
-            send((self.pid,), number, () if self._exited else (self.pid,))
+        if self.pid and not self._gone and self._sweeper is not None:
+            self._sweeper.send(self.pid, number, fresh=not self._exited)
 
     # What the reactor tells.
 
@@ -184,12 +184,8 @@ class Life(ProcessProtocol):
         See to it that nothing is left.
         """
         yield self._reported
-        self.send(signal.SIGKILL)
-        pause = LOOK_EVERY
-        while members(self.pid):
-            yield sleep(self._clock, pause)
-            self.send(signal.SIGKILL)
-            pause = min(2 * pause, LONGEST_LOOK)
+        assert self._sweeper is not None
+        yield self._sweeper.empty(self.pid)
         self._gone = True
         for _ in range(LOOKS_FOR_OUTPUT):
             if self._closed:

@@ -54,6 +54,7 @@ from .life import Life
 from .orphans import WORK_ID, Orphans, directory_of
 from .output import LINES_KEPT, LONGEST_LINE
 from .supervised import Supervised
+from .sweeping import Sweeper
 from .usage import SessionMeter, SessionUsage
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class ProcessRunner:
         self._guarding = Guarding(clock, processes, deadline, self._log)
         self._measuring = Timer(clock, self._measure)
         self._measures = False
+        self._sweeper = Sweeper(clock)
         self._meter = SessionMeter(clock.seconds)
         self._used: dict[int, SessionUsage] = {}
         self._changed: Callable[[str], None] = lambda work: None
@@ -312,7 +314,7 @@ class ProcessRunner:
         launch += [environment.get("LC_CTYPE", ""), command.directory]
         arguments = [*launch, program, *command.arguments[1:]]
         try:
-            life.spawn(self._processes, arguments, environment)
+            life.spawn(self._processes, self._sweeper, arguments, environment)
         except OSError as error:
             raise CommandError(f"no process can be started: {error}") from error
         self._guarding.watch(life.pid)
