@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.consul.model import Entry, Op
 from voltha_coord.planning.actions import Move
+from voltha_coord.planning.operations import Move as Transfer
 from voltha_coord.planning.operations import Plan
 from voltha_coord.planning.state import ClusterState, Recalled
 from voltha_coord.recollection import LostRecord, Recollection
@@ -213,6 +214,24 @@ class RecollectionTests(SynchronousTestCase):
         self.clock.advance(9.9)
         self.assertEqual(settling(), {"m1"})
         self.clock.advance(0.1)
+        self.assertEqual(settling(), set())
+
+    def test_settling_after_a_move(self) -> None:
+        """
+        What it is to be measured after is the end of the move, however long its
+        target has taken.
+        """
+        going_on = Plan(moving={"w1": "m2"}, placements={"w1": "m1"})
+        done = Plan((Transfer("w1", "m1", "m2"),), {"w1": "m2"})
+
+        def settling() -> set[str]:
+            return set(self.recollection.recall(self.placed).recalled.settling)
+
+        for plan in (Plan(steps=(Move("w1", "m1", "m2"),)), going_on, done):
+            self.recollection.heed(plan)
+            self.clock.advance(9.0)
+            self.assertEqual(settling(), {"m1"})
+        self.clock.advance(1.0)
         self.assertEqual(settling(), set())
 
     def test_held_and_gone(self) -> None:

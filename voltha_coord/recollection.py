@@ -23,7 +23,7 @@ again.
 
 What members use is known by reports of a few seconds ago.  A member that
 something is moved from is to give up more only when a report shows what that has
-changed: ``SETTLING`` times ``sync_interval`` later.
+changed: ``SETTLING`` times ``sync_interval`` after the end of the move.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from .consul.model import Entry, Op
 from .keys import Keys
 from .planning.actions import Move
 from .planning.observe import is_prepared
+from .planning.operations import Move as Transfer
 from .planning.operations import Plan
 from .planning.state import ClusterState, Recalled
 from .settings import Settings
@@ -146,9 +147,11 @@ class Recollection:
         Remember what a plan gave up, and from where it moves something.
         """
         now = self._now()
-        for step in plan.steps:
-            if isinstance(step, Move):
-                self._settling[step.source] = now + self._settle
+        sources = {step.source for step in plan.steps if isinstance(step, Move)}
+        placed = plan.placements
+        sources.update(placed[work] for work in plan.moving if work in placed)
+        sources.update(o.source for o in plan.operations if isinstance(o, Transfer))
+        self._settling.update(dict.fromkeys(sources, now + self._settle))
         until = now + self._patience
         for work in plan.given_up:
             why = f"{plan.skipped[work]}; tried again after {self._patience:g} s"
