@@ -343,6 +343,22 @@ class ResourcePassesTests(SynchronousTestCase):
 
         self.assertLessEqual(self.pace.due, self.now())
 
+    def test_more_to_do_later(self) -> None:
+        """
+        Where nothing of a plan can be done yet the next one waits, as ever.
+        """
+        for n in range(34 * ROUNDS + 1):
+            small = item(f"x{n}", limits={"cpu": 0.001, "memory": 0.001})
+            self.put(KEYS.work_item(small.id), small.encode())
+            self.put(KEYS.owner(small.id), OwnerRecord("m9", "gone").encode())
+        for work in ("w1", "w2"):
+            self.placed(work, "m1")
+
+        self.bench.result(self.passes.make(consistent=True))
+
+        self.assertEqual(self.passes.last.operations, 0)
+        self.assertGreater(self.pace.due, self.now())
+
     def test_regular(self) -> None:
         """
         Otherwise the next one comes after ``sync_interval``.

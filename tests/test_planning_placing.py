@@ -497,6 +497,63 @@ class MovingTests(PlannerTestCase):
 
         self.assertEqual((plan.moving, plan.relocated), ({"w1": "m2"}, ()))
 
+    def ready(self, wish: str, third: tuple[float, float] = (2.0, 1.0)) -> Plan:
+        """
+        Plan where the item is ready on another member, and wanted somewhere.
+        """
+        room = {"m1": (7.0, 35.0), "m2": (1.0, 1.0), "m3": third}
+        state = self.running(resourceful(room, [item()]), "m1", item())
+        state = assigned(state, "m2", item(), PREPARE)
+        state = reporting(state, "m2", "w1", state="prepared", digest=item().digest)
+        plan = ResourcePlanner().plan(self.wish(state, wish))
+        self.assertEqual(plan.placements, {"w1": "m2"})
+        return plan
+
+    def test_moved_elsewhere(self) -> None:
+        """
+        A wish for a member that has room stands while the item is moved to
+        another one, for whatever reason that was begun.
+        """
+        self.assertEqual(self.ready("m3").relocated, ())
+
+    def test_moved_where_it_can_be(self) -> None:
+        """
+        It is fulfilled when the item moves there, or when there is no room and
+        it moves to any other; so is one for any other.
+        """
+        self.assertEqual(self.ready("m2").relocated, ("w1",))
+        self.assertEqual(self.ready("").relocated, ("w1",))
+        self.assertEqual(self.ready("m3", (90.0, 1.0)).relocated, ("w1",))
+        self.assertEqual(self.ready("m9").relocated, ("w1",))
+
+    def test_bad_item_moves(self) -> None:
+        """
+        An item that cannot be read any more moves as it was.
+        """
+        state = assigned(self.placed, "m2", item(), PREPARE)
+        state = reporting(state, "m2", "w1", state="prepared", digest=item().digest)
+        bad = evolve(state, work={"w1": b'{"limits":{"cpu":"x"}}'})
+
+        plan = self.plan(self.wish(bad))
+
+        self.assertEqual(plan.operations, (Move("w1", "m1", "m2", told("m2", item())),))
+        self.assertIn("is not a number", plan.errors["w1"])
+
+    def test_changed_while_it_moves(self) -> None:
+        """
+        One that becomes something else is changed first, and moved then.
+        """
+        other = item(config="x")
+        state = assigned(self.placed, "m2", item(), PREPARE)
+        state = evolve(state, work={"w1": other.encode()})
+
+        plan = ResourcePlanner().plan(state)
+
+        self.assertEqual(
+            plan.operations,
+            (Unassign("w1", "m2"), Reassign("w1", "m1", told("m1", other))),
+        )
+
 
 class RoundsTests(SynchronousTestCase):
     """
@@ -537,3 +594,38 @@ class RoundsTests(SynchronousTestCase):
         self.assertEqual(plan.errors, {})
         self.assertEqual(len(rest.operations), 9)
         self.assertEqual((set(rest.errors), rest.pending), ({last}, frozenset()))
+        self.assertEqual((plan.unfinished, rest.unfinished), (True, False))
+
+    def test_starts_left_over(self) -> None:
+        """
+        Items that are placed and are yet to be started are something left over
+        as well, though there is nothing to say of them.
+        """
+        count = 34 * ROUNDS + 10
+        state = self.cluster(count)
+        for name in state.work:
+            stopped = item(name, limits={"cpu": 0.001, "memory": 0.001}, order="stop")
+            state = assigned(state, "m1", stopped)
+
+        plan = ResourcePlanner().plan(state)
+
+        self.assertEqual(len(plan.operations), 34 * ROUNDS)
+        self.assertEqual((plan.unfinished, plan.pending), (True, frozenset()))
+
+    def test_moves_left_over(self) -> None:
+        """
+        So are wishes beyond the budget of one pass.
+        """
+        state = self.cluster(25)
+        for name in state.work:
+            one = item(name, limits={"cpu": 0.001, "memory": 0.001})
+            state = assigned(state, "m1", one)
+        wishes = dict.fromkeys(state.work, "m2")
+        index = dict.fromkeys(state.work, 7)
+        state = evolve(state, relocations=wishes, relocation_index=index)
+
+        plan = ResourcePlanner().plan(state)
+        rest = ResourcePlanner().plan(carried_out(state, plan))
+
+        self.assertEqual((len(plan.moving), plan.unfinished), (20, True))
+        self.assertEqual((len(rest.moving), rest.unfinished), (25, False))

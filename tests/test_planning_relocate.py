@@ -173,6 +173,17 @@ class RelocateTests(SynchronousTestCase):
 
         self.check(result, Move("c", "n1", "n2"), done=("c",))
 
+    def test_moving_elsewhere(self) -> None:
+        """
+        Where there is no room for what is moving, that it moves elsewhere is
+        all that can be done.
+        """
+        processes = [process("a", "n1", limits=Share(60, 1))]
+        for wish, done in (("n2", ("a",)), ("n9", ("a",)), ("", ("a",)), ("n3", ())):
+            result = self.relocate({"a": wish}, processes=processes, moving={"a": "n2"})
+
+            self.check(result, done=done)
+
     def test_move_under_way_is_counted(self) -> None:
         """
         Moves under way take room on their targets.

@@ -214,7 +214,8 @@ class Passes:
             self._remarks.reminded(work for _, work in reminders)
         self._remarks.planned(plan)
         self._moving = bool(plan.moving)
-        if plan.pending:
+        if plan.unfinished and application.operations:
+            # Where nothing could be done the next plan would be the same one.
             self._pace.want_by(self._now())
         self._report(began, state, application)
 

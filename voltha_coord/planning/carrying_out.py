@@ -123,6 +123,7 @@ class _Carrying:
             placements=placements,
             errors={**waiting, **self._errors},
             pending=pending,
+            unfinished=decided.exhausted,
             kept=kept,
             relocated=tuple(self._relocated()),
             moving={
@@ -239,9 +240,12 @@ class _Carrying:
         """
         Give the wishes that are fulfilled by now.
         """
-        by_itself = set(self._decided.done) - self._starting.keys()
-        fulfilled = by_itself | self._moves.ready.keys()
-        return sorted(fulfilled & self._state.relocations.keys())
+        wishes, done = self._state.relocations, set(self._decided.done)
+        by_itself = done - self._starting.keys() - self._moves.going_on.keys()
+        with_a_move = (
+            w for w, m in self._moves.ready.items() if wishes.get(w) in (m, "")
+        )
+        return sorted({*by_itself, *with_a_move} & wishes.keys())
 
 
 def _why_kept(member: str) -> str:

@@ -24,7 +24,14 @@ from attrs import field, frozen
 
 from ..item import FAILED, PREPARED
 from .deployment import ONLINE, Node
-from .observe import assignment, described, is_prepared, runs, wanted_item
+from .observe import (
+    assignment,
+    described,
+    is_prepared,
+    is_unreadable,
+    runs,
+    wanted_item,
+)
 from .state import ClusterState
 
 
@@ -62,7 +69,9 @@ def see_to_moves(state: ClusterState, nodes: Mapping[str, Node]) -> Moves:
         source = _source(state, work)
         if source is None or work not in state.work:
             over.append((work, target))
-        elif source == target or work in sources or _has_changed(state, work, target):
+        elif (
+            source == target or work in sources or _differs(state, work, target, source)
+        ):
             # Of two moves of one item the second was never ours; and what has
             # become something else is changed first, and moved then.
             over.append((work, target))
@@ -96,11 +105,19 @@ def _source(state: ClusterState, work: str) -> str | None:
     return None
 
 
-def _has_changed(state: ClusterState, work: str, target: str) -> bool:
+def _differs(state: ClusterState, work: str, target: str, source: str) -> bool:
+    """
+    Whether an item is another one than its target makes ready.  One that cannot
+    be read any more is what its source has.
+    """
     found = assignment(state, target, work)
     if found is None or found.item is None:
         return True
-    return described(found.item) != described(wanted_item(state, work))
+    item = wanted_item(state, work)
+    if is_unreadable(state, work):
+        applied = assignment(state, source, work)
+        item = item if applied is None or applied.item is None else applied.item
+    return described(found.item) != described(item)
 
 
 def _why_not(state: ClusterState, target: Node, work: str) -> str:

@@ -112,6 +112,15 @@ def wanted_item(state: ClusterState, work: str) -> WorkItem:
     return _wanted(work, state.work[work])[1]
 
 
+def is_unreadable(state: ClusterState, work: str) -> bool:
+    """
+    Whether a work item cannot be deployed as it is.
+
+    :raises KeyError: when there is none of that id.
+    """
+    return bool(_wanted(work, state.work[work])[0].problem)
+
+
 def assignment(state: ClusterState, member: str, work: str) -> Assignment | None:
     """
     Give what a member is told about an item; ``None`` for nothing.

@@ -94,7 +94,9 @@ class Plan:
     :ivar placements: work id to member, after the operations.
     :ivar errors: work id to the reason why it has no place.
     :ivar pending: items that were not planned yet, so that there is nothing to
-        say of them either; the next plan is to follow at once.
+        say of them either.
+    :ivar unfinished: whether there is more to be planned: the next plan is to
+        follow at once.
     :ivar kept: items that stay with members that are gone and may come back:
         nothing is taken from them, their owner records neither.
     :ivar relocated: what operators wanted elsewhere, and that is done with.
@@ -108,6 +110,7 @@ class Plan:
     placements: Mapping[str, str] = field(factory=dict)
     errors: Mapping[str, str] = field(factory=dict)
     pending: frozenset[str] = frozenset()
+    unfinished: bool = False
     kept: frozenset[str] = frozenset()
     relocated: tuple[str, ...] = ()
     moving: Mapping[str, str] = field(factory=dict)

@@ -10,9 +10,9 @@ decided as operations on assignments (:mod:`~.carrying_out`).
 
 What synchronizing may cost in one go is bounded.  What is left is decided in
 the next round, on the state that this one leads to; one snapshot serves for
-:data:`ROUNDS` of them.  What is left after these is pending: the plan says so,
-and the next pass follows at once.  Rebalancing and relocating come when nothing
-is left to synchronize.
+:data:`ROUNDS` of them.  Where something is left after these the plan is
+unfinished, and the next pass follows at once.  Rebalancing and relocating come
+when nothing is left to synchronize.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class ResourcePlanner:
             if not more:
                 break
         done: tuple[str, ...] = ()
+        exhausted = result.exhausted
         if not result.exhausted and self.improving:
             # What is being moved is counted already.
             now = evolve(now, moving=deployment.moving)
@@ -92,8 +93,8 @@ class ResourcePlanner:
             now = evolve(now, moving={**now.moving, **moved})
             relocated = relocate(now, result.ledger, explain=self.explain)
             actions += (*rebalanced.operations, *relocated.operations)
-            done = relocated.done
-        return Decided(tuple(actions), result.placements, done, result.exhausted)
+            done, exhausted = relocated.done, relocated.exhausted
+        return Decided(tuple(actions), result.placements, done, exhausted)
 
 
 def _judges(action: Action) -> bool:

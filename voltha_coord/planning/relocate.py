@@ -34,7 +34,8 @@ class Relocated:
 
     :ivar ledger: what the nodes use, with all operations done.
     :ivar done: the work ids of wishes that are fulfilled with the operations, or
-        by themselves: there is no such process, or it is where it is wanted.
+        by themselves: there is no such process, or it is where it is wanted, or
+        moves elsewhere already while there is no room where it is wanted.
     :ivar exhausted: whether the budget is used up, so that there may be more to
         do.
     """
@@ -72,9 +73,14 @@ def relocate(
         if found is None or found.node == wish:
             done.append(work)
             continue
-        if work in deployment.moving or work in deployment.held:
+        room = ledger.has_room(wish, found.limits)
+        if work in deployment.moving:
+            if not room:
+                done.append(work)
             continue
-        target = wish if ledger.has_room(wish, found.limits) else None
+        if work in deployment.held:
+            continue
+        target = wish if room else None
         action = move_away(found, ledger, affinity, NO_ROOM, explain, target)
         operations.append(action)
         if isinstance(action, Move):
