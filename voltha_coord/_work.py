@@ -38,7 +38,7 @@ class WorkItem:
     :ivar reference: items of one reference like to run together.
     :ivar config: what to run; the runner's business.
     :ivar metadata: the application's.
-    :ivar force: start it even where it does not fit.
+    :ivar force: start it anew, once; the leader that does removes it.
     :ivar weight: how much it counts where items do not all count one.
     :ivar raw: the value when it is no JSON object, else ``None``.
     :ivar problem: which fields could not be read; ``None`` when all could.
