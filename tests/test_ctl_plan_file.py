@@ -50,6 +50,22 @@ class PlanFileTests(CommandTestCase):
             expected.pop("operations_in_any_order", None)
             self.assertEqual({part: found[part] for part in expected}, expected, name)
 
+    def test_json_of_any_name(self) -> None:
+        """
+        JSON is read as JSON, whatever the name of its file: YAML takes ``1e3`` for
+        a text, and no tabs.
+        """
+        text = (CASES / "add.json").read_text()
+        case = json.loads(text)
+        for node in case["state"]["nodes"].values():
+            node["resources"]["memory_limit"] = 90.5
+        text = json.dumps(case, indent="\t").replace("90.5", "9e1")
+
+        found = self.done("plan", "--state", self.file(text, "state"), "--json")
+
+        operations = json.loads(found)["operations"]
+        self.assertEqual(operations, case["expect"]["operations"])
+
     def test_no_consul(self) -> None:
         """
         No Consul is asked.

@@ -48,20 +48,20 @@ class _Loader(yaml.SafeLoader):
 
 def document(name: str, raw: bytes) -> Any:
     """
-    Give what a file says: JSON where its name ends so, else YAML, of which JSON
-    is a part.
+    Give what a file says: JSON where its name ends so; else YAML, or JSON, which
+    is not quite a part of that: tabs and ``1e9`` are something else there.
 
     :param name: of the file.
     :raises CoordinationError: naming the file, and the place in it.
     """
-    if name.endswith(_JSON):
+    if not name.endswith(_YAML):
         try:
             parse(name, raw)
             return json.loads(raw, object_pairs_hook=_once)
-        except RecordError as error:
-            raise CoordinationError(f"{name}: {error.reason}") from error
         except ValueError as error:
-            raise CoordinationError(f"{name}: {error}") from error
+            if name.endswith(_JSON):
+                why = error.reason if isinstance(error, RecordError) else error
+                raise CoordinationError(f"{name}: {why}") from error
     try:
         return yaml.load(raw.decode("utf-8"), _Loader)
     except UnicodeDecodeError as error:
