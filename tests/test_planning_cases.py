@@ -117,6 +117,8 @@ class ReadTests(SynchronousTestCase):
             ("nodes.n1.state", "up", "nodes.n1.state: 'up' is none of"),
             ("nodes.n1.last_contact_age", -1, "last_contact_age: -1 is negative"),
             ("nodes.n1.resources.cpu", "7", "nodes.n1.resources.cpu: '7'"),
+            ("work.0.config", float("nan"), "work[0].config: no JSON"),
+            ("work.0.metadata", {"a": {1}}, "work[0].metadata: no JSON"),
             ("nodes.n1.resources.cpu", float("nan"), "nan is out of range"),
             ("nodes.n1.resources.memory_limit", float("inf"), "inf is out of range"),
             ("nodes.n1.resources.throttling", 1, "throttling: 1 is neither"),
@@ -192,6 +194,55 @@ class ReadTests(SynchronousTestCase):
         self.assertEqual(deployment.work[0].id, "foobar@there")
         self.assertEqual(deployment.processes[0].id, "foobar")
         self.assertEqual(deployment.relocations, {"foobar": "n1"})
+
+
+class ChangedTests(SynchronousTestCase):
+    """
+    When an item counts as changed.
+    """
+
+    def changed(self, work: dict[str, Any], process: dict[str, Any]) -> bool:
+        """
+        Whether an item is updated where it runs.
+        """
+        limits = {"cpu": 10, "memory": 20}
+        state = {
+            "nodes": {"n1": {}},
+            "work": [{"id": "w", "limits": limits, **work}],
+            "processes": [{"id": "w", "node": "n1", "limits": limits, **process}],
+        }
+        (first,) = go_through(read_case(state)).document["operations"]
+        self.assertIn(first["op"], ("null", "update"))
+        return bool(first["op"] == "update")
+
+    def test_changed(self) -> None:
+        """
+        Another config, limit or reference is a change; a truth value is no
+        number.
+        """
+        for name, one, other in (
+            ("config", {"a": 1}, {"a": 2}),
+            ("config", {"a": 1}, {"a": True}),
+            ("config", {"a": 0}, {"a": False}),
+            ("limits", {"cpu": 10, "memory": 20}, {"cpu": 10, "memory": 21}),
+            ("limits", {"cpu": 10, "memory": 20}, {}),
+            ("reference", "a", "b"),
+        ):
+            self.assertTrue(self.changed({name: one}, {name: other}), name)
+            self.assertTrue(self.changed({name: other}, {name: one}), name)
+
+    def test_unchanged(self) -> None:
+        """
+        What is left out, and the order of fields, are no change.
+        """
+        for name, one, other in (
+            ("config", {"a": 1, "b": 2}, {"b": 2, "a": 1}),
+            ("limits", {"cpu": 10, "memory": 20}, {"memory": 20.0, "cpu": 10.0}),
+        ):
+            self.assertFalse(self.changed({name: one}, {name: other}), name)
+        self.assertFalse(self.changed({"config": {}, "reference": ""}, {}))
+        gpu = {"cpu": 10, "memory": 20, "gpu": None}
+        self.assertFalse(self.changed({"limits": gpu}, {}))
 
 
 class WriteTests(SynchronousTestCase):

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from .._json import dump
 from ..errors import CaseError
 from .actions import Action, Add, Error, Move, Null, Update
 from .deployment import (
@@ -209,7 +210,6 @@ def _gpu_share(where: str, value: object) -> GpuShare:
 def _wanted(where: str, value: object) -> Wanted:
     fields = _object(where, value)
     return Wanted(
-        limits=_share(f"{where}.limits", fields.get("limits", {})),
         force=_truth(f"{where}.force", fields.get("force", False)),
         **_common(where, fields),
     )
@@ -223,7 +223,6 @@ def _process(where: str, value: object) -> Process:
         usage=_share(f"{where}.usage", fields.get("usage", {})),
         throttling=_truth(f"{where}.throttling", fields.get("throttling", False)),
         runtime=_number(f"{where}.runtime", fields.get("runtime", 0)),
-        limits=_share(f"{where}.limits", fields.get("limits", {})),
         **_common(where, fields),
     )
 
@@ -235,14 +234,29 @@ def _common(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     if order not in ("start", "stop"):
         raise CaseError(f"{where}.order: {_shown(order)} is neither start nor stop")
     reference = _text(f"{where}.reference", fields.get("reference", ""))
+    limits = _share(f"{where}.limits", fields.get("limits", {}))
+    config = _canonical(f"{where}.config", fields.get("config", {}))
+    metadata = _object(f"{where}.metadata", fields.get("metadata", {}))
+    _canonical(f"{where}.metadata", metadata)
     return {
         "id": _bare(f"{name}@{domain}" if domain else name),
         "order": order,
+        "limits": limits,
         "reference": reference,
-        "description": (fields.get("config"), fields.get("limits"), reference),
-        "metadata": _object(f"{where}.metadata", fields.get("metadata", {})),
+        "description": (config, limits, reference),
+        "metadata": metadata,
         "updated_at": _number(f"{where}.updated_at", fields.get("updated_at", 0)),
     }
+
+
+def _canonical(where: str, value: object) -> bytes:
+    """
+    Give what tells one JSON value from all others: ``1`` is not ``true``.
+    """
+    try:
+        return dump(value)
+    except (TypeError, ValueError) as error:
+        raise CaseError(f"{where}: no JSON: {error}") from error
 
 
 def _bare(work: str) -> str:
