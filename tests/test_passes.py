@@ -317,6 +317,35 @@ class ResourcePassesTests(SynchronousTestCase):
         lost = self.bench.result(self.bench.api.get(KEYS.lost_member("m9")))
         self.assertIsNone(lost.entry)
 
+    def test_calm(self) -> None:
+        """
+        While nothing changes nothing is written: items run, one is kept for a
+        member that is gone, one has no room, one cannot be read, and a wish
+        cannot be fulfilled.
+        """
+        for work, value in (
+            ("gone", item("gone").encode()),
+            ("huge", item("huge", limits={"cpu": 1000, "memory": 1}).encode()),
+            ("odd", b'{"limits":3}'),
+        ):
+            self.put(KEYS.work_item(work), value)
+        self.placed("gone", "m9")
+        self.make()
+        for work in ("w1", "w2"):
+            session = self.bench.result(self.bench.api.get(KEYS.member("m1")))
+            owner = OwnerRecord("m1", session.entry.session)
+            self.put(KEYS.owner(work), owner.encode())
+        self.put(KEYS.relocation("w1"), b"m8")
+        self.put(KEYS.node_intent("m2"), b"maintenance")
+
+        self.make()
+        self.bench.advance(20, step=5.0)
+
+        self.assertEqual(set(self.passes.last.errors), {"gone", "huge", "odd"})
+        self.assertEqual(self.make(), [])
+        self.assertEqual(len(self.bench.log.of("work-not-moved")), 1)
+        self.assertEqual(len(self.bench.log.of("work-kept")), 1)
+
     def test_moving(self) -> None:
         """
         While a member makes something ready that is known, so that its report is
