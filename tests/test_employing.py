@@ -62,6 +62,12 @@ class Attentive(Plain):
         """
         self.told.append("look_again")
 
+    def press(self) -> None:
+        """
+        Note it.
+        """
+        self.told.append("press")
+
 
 class EmployingTests(SynchronousTestCase):
     """
@@ -83,6 +89,7 @@ class EmployingTests(SynchronousTestCase):
         self.employing.lease_changed()
         self.employing.emergency_changed()
         self.employing.look_again()
+        self.employing.press()
 
     def test_told(self) -> None:
         """
@@ -98,7 +105,8 @@ class EmployingTests(SynchronousTestCase):
 
         self.assertTrue(employing.started)
         self.assertEqual(
-            worker.told, ["start", "lease_changed", "emergency_changed", "look_again"]
+            worker.told,
+            ["start", "lease_changed", "emergency_changed", "look_again", "press"],
         )
 
     def test_plain(self) -> None:

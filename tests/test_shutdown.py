@@ -28,6 +28,7 @@ from voltha_coord.shutdown import (
     DRAIN_SHARE,
     LEAST_SECONDS,
     LOCAL_SECONDS,
+    PRESS_SHARE,
     RESERVED_SECONDS,
     Kind,
     Shutdown,
@@ -35,6 +36,7 @@ from voltha_coord.shutdown import (
 )
 
 from .support.embedded import ClusterTestCase, writes
+from .support.working import KillingRunner
 
 #: Without Consul a shutdown is over by then, in seconds.
 BOUND = 5.0
@@ -257,6 +259,33 @@ class StepsTests(SynchronousTestCase):
             took = self.shut_down(Step(Kind.WORK, "x", Deferred), answering=answering)
 
             self.assertEqual(took, [remaining + CONSUL_SECONDS])
+
+    def test_pressed(self) -> None:
+        """
+        A step that does not end is pressed when most of its time is over, one that
+        has ended is not; that it cannot be pressed is said, and the rest goes on.
+        """
+        pressed: list[float] = []
+        hanging: Deferred[None] = Deferred()
+
+        def press() -> None:
+            pressed.append(round(self.clock.seconds(), 1))
+            hanging.callback(None)
+
+        def fails() -> None:
+            raise ValueError("no")
+
+        took = self.shut_down(
+            Step(Kind.WORK, "x", lambda: None, press=press),
+            Step(Kind.WORK, "x", lambda: hanging, press=press),
+            Step(Kind.CONSUL, "y", Deferred, press=fails),
+            budget=5.5,
+        )
+
+        self.assertEqual(pressed, [PRESS_SHARE * (5.5 - RESERVED_SECONDS)])
+        self.assertEqual(took[:2], [0.0, pressed[0]])
+        said = [one for one in self.logs if one["event"] == "shutdown-step-not-pressed"]
+        self.assertEqual([(one["step"], one["error"]) for one in said], [("y", "no")])
 
     def test_time_to_drain(self) -> None:
         """
@@ -792,6 +821,25 @@ class OrderTests(ShutdownTestCase):
         self.assertGreater(took, settings.drain_timeout - RESERVED_SECONDS - 0.1)
         self.assertLess(took, settings.drain_timeout)
         self.assertEqual(self.in_consul(), ([], [], []))
+
+    def test_work_that_does_not_stop(self) -> None:
+        """
+        Work that does not stop is killed before the time is over, and given back.
+        """
+        runner = KillingRunner()
+        runner.stops["x"] = Deferred()
+        settings = Settings(drain_timeout=3.0)
+        a = self.cluster.add("a", runner=runner, settings=settings)
+        self.cluster.until(lambda: a.is_leader)
+        self.cluster.put_work("x")
+        self.cluster.until(lambda: "x" in a.worker.my_workload)
+
+        took = self.shut_down(a)
+
+        self.assertEqual(runner.calls[-1], ("kill", "x"))
+        self.assertLess(took, settings.drain_timeout - RESERVED_SECONDS)
+        self.assertEqual(self.in_consul(), ([], [], []))
+        self.assertIsNone(self.cluster.entry(a.keys.owner("x")))
 
     def test_everything_hangs(self) -> None:
         """

@@ -75,3 +75,9 @@ class Employing:
         """
         halted: Deferred[None] | None = self._worker().halt()
         return halted
+
+    def press(self) -> None:
+        """
+        Have what is being stopped end now, whatever is lost, if the worker can.
+        """
+        self._tell("press")

@@ -74,7 +74,9 @@ class IWorker(Interface):
         go on with what is here.  Its Deferred fires once nothing is assigned to
         the member any more and all that ran here is released.  And it may have
         ``lease_changed()`` and ``emergency_changed()``, called whenever there is
-        a lease or none, and whenever what goes on without one has changed.
+        a lease or none, and whenever what goes on without one has changed; and
+        ``press()``, called while ``halt`` goes on and most of the time for it is
+        over: what has not stopped is to be killed.
         """
 
 
@@ -189,8 +191,9 @@ class IRunner(Interface):
     A runner that is given to a Coordinator needs ``start_work`` and
     ``stop_work``; what else it leaves out does nothing.  It may also have a
     ``kill_work(item)``: stop the item at once, whatever is lost.  That is called
-    when ``stop_work`` has not finished shortly before the member's lease ends,
-    and when it takes longer than ``Settings.stop_timeout``; once it has
+    when ``stop_work`` has not finished shortly before the member's lease ends, or
+    before the time to shut down is over, and when it takes longer than
+    ``Settings.stop_timeout``; once it has
     succeeded the item has stopped, whatever becomes of ``stop_work``, and hands
     nothing over.
 

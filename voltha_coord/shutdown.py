@@ -11,8 +11,10 @@ destroy the session; deregister the service.  A key that is given back leaves no
 lock-delay.
 
 Which steps there are is told by whoever is to be shut down; how long each may
-take, here.  Once Consul has left a step unanswered, the next ones are tried only
-briefly: it ends the session by itself.  Once the budget is used up, so are all.
+take, here.  A step that can be pressed is, when most of its time is over: work
+that does not stop when it is asked to is killed then, and still given back.  Once
+Consul has left a step unanswered, the next ones are tried only briefly: it ends
+the session by itself.  Once the budget is used up, so are all.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from attrs import frozen
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
-from ._loops import bounded
+from ._loops import Timer, bounded
 from ._types import Steps
 from .waiters import Waiters
 
@@ -48,6 +50,9 @@ RESERVED_SECONDS = 1.5
 #: away; the rest is for stopping what was not.
 DRAIN_SHARE = 2 / 3
 
+#: A step is pressed when such a part of its time is over.
+PRESS_SHARE = 3 / 4
+
 
 class Kind(Enum):
     """
@@ -66,6 +71,10 @@ def _always() -> bool:
     return True
 
 
+def _nothing() -> None:
+    pass
+
+
 @frozen
 class Step:
     """
@@ -74,12 +83,14 @@ class Step:
     :ivar name: for the log, in kebab-case.
     :ivar call: makes it; may return a Deferred.
     :ivar needed: whether there is anything to be done, when its turn comes.
+    :ivar press: makes it end soon, when most of its time is over.
     """
 
     kind: Kind
     name: str
     call: Callable[[], Any]
     needed: Callable[[], Any] = _always
+    press: Callable[[], object] = _nothing
 
 
 class Shutdown:
@@ -175,10 +186,13 @@ class Shutdown:
         """
         expected = self._answering or step.kind is not Kind.CONSUL
         done = False
+        pressing = Timer(self._reactor, lambda: self._press(step))
         try:
             if not step.needed():
                 return
-            yield bounded(self._reactor, self._bound(step.kind), step.call)
+            bound = self._bound(step.kind)
+            pressing.set(PRESS_SHARE * bound)
+            yield bounded(self._reactor, bound, step.call)
             done = True
         except Exception as error:
             # Nobody cancels a shutdown: also a CancelledError is the step's own.
@@ -190,8 +204,20 @@ class Shutdown:
                 error=str(error) or type(error).__name__,
                 effect="the other steps go on; Consul ends the session by itself",
             )
+        finally:
+            pressing.cancel()
         if step.kind is Kind.CONSUL:
             self._answering = done
+
+    def _press(self, step: Step) -> None:
+        try:
+            step.press()
+        except Exception as error:
+            self._log.warning(
+                "shutdown-step-not-pressed",
+                step=step.name,
+                error=str(error) or type(error).__name__,
+            )
 
     def _left(self) -> float:
         return self._until - self._reactor.seconds()

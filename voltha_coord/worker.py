@@ -217,6 +217,13 @@ class Worker:
             raise
         yield self._end()
 
+    def press(self) -> None:
+        """
+        Kill what is being stopped, as far as the runner can: while halting there is
+        no time for more patience.
+        """
+        self._parts.running.kill_all()
+
     @inlineCallbacks
     def _end(self) -> Steps[None]:
         parts = self._parts
