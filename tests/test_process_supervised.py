@@ -240,6 +240,7 @@ class SupervisedTests(SynchronousTestCase):
         self.end(signal=signal.SIGTERM)
 
         self.successResultOf(stopping)
+        self.assertNotIn("process-not-supervised", [one["event"] for one in self.logs])
 
     def test_kill(self) -> None:
         """

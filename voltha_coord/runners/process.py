@@ -46,6 +46,7 @@ from ..planning.limits import read_limits
 from ..planning.shares import Share
 from ..records import WorkItem
 from ..settings import STOP
+from ..turns import Turns
 from . import launcher
 from .allowed import check_allowed, find_program
 from .command import Command
@@ -62,6 +63,11 @@ if TYPE_CHECKING:
 
 #: Variables of the member's environment that commands get.
 INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+
+#: So many commands are launched at a time, or as many as there are cores: each
+#: holds up the reactor until it is a program, and all take the CPU they need from
+#: the member, whose lease may end meanwhile.
+LAUNCHED_AT_ONCE = 4
 
 #: Seconds between two measurements.
 MEASURE_EVERY = 2.0
@@ -131,6 +137,7 @@ class ProcessRunner:
         self._items: dict[str, WorkItem] = {}
         self._limits: dict[str, Share] = {}
         self._stopped: dict[str, Supervised] = {}
+        self._launches = Turns(max(LAUNCHED_AT_ONCE, os.cpu_count() or 1))
         self._opened = False
 
     def open(self) -> None:
@@ -178,6 +185,16 @@ class ProcessRunner:
         command = Command.from_config(item.config)
         self._find(command, self._environment(item, command))
         self.open()
+        yield self._launches.take()
+        try:
+            yield self._launch(item, command, report)
+        finally:
+            self._launches.give_back()
+
+    @inlineCallbacks
+    def _launch(
+        self, item: WorkItem, command: Command, report: bytes | None
+    ) -> Steps[None]:
         try:
             self._guarding.start()
         except OSError as error:

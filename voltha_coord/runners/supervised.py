@@ -152,7 +152,8 @@ class Supervised:
         life = self._make_life()
         self._spawn(self.command, life)
         self.life = life
-        begun: Deferred[None] = Deferred(lambda _: None)
+        # Without a canceller: what comes after a cancellation goes nowhere.
+        begun: Deferred[None] = Deferred()
         self._begun = begun
         self._run(life).addErrback(self._broke)
         return begun
