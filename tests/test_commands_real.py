@@ -240,8 +240,8 @@ class CommandsTests(TestCase):
         # Rebalancing: a member that has too much to do gives something up.
         together = self.assigned()
         self.assertEqual(together["mate"], together["busy"])
-        yield self.until("moved", lambda: self.assigned() != together)
-        self.assertIn("work-moves", self.members[self.leader()].said)
+        leading = self.members[self.leader()]
+        yield self.until("moved", lambda: "work-moves" in leading.said, 40.0)
         yield self.until("calm", lambda: self.is_calm() and self.all_run())
         self.no_copies()
 

@@ -23,7 +23,7 @@ from .support.working import ClusterCase
 TOKEN = "b1a6c5c0-9a0e-4d0c-8f4e-0e8f5f0c2d11"
 
 #: Connections of one process, all together.
-MOST_CONNECTIONS = 16
+MOST_CONNECTIONS = 17
 
 SETTINGS = Settings()
 
@@ -55,7 +55,8 @@ class EveryRequestTests(ClusterCase):
         self.agent = agent
         self.a.listen(lambda event: None)
         self.cluster.until(lambda: self.a.is_leader)
-        self.member("b")
+        self.cluster.result(self.a.lock("mine").acquire())
+        self.member("b", can_lead=False)
         self.cluster.put_work("w1", "w2")
         self.cluster.until(lambda: self.workload("b"))
         for work in self.workload("b"):

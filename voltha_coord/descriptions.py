@@ -9,7 +9,8 @@ item is heeded by the worker itself.  One watch tells that some value has change
 (see :mod:`~voltha_coord.changes`); which of ours have is asked by their indexes,
 without reading any; and what has changed is read.  An item whose start failed is
 tried again with what it is by then: that somebody has put it right is what a
-second attempt is for.
+second attempt is for.  The watch begins with the first item here whose assignment
+is empty: it takes one of few connections.
 
 A value that is gone changes nothing: the leader takes the assignment away.
 """
@@ -88,12 +89,6 @@ class Descriptions:
             log=log,
         )
 
-    def start(self) -> None:
-        """
-        Begin to follow them.
-        """
-        self._changes.start()
-
     def restart(self) -> None:
         """
         Follow them from the beginning.
@@ -126,6 +121,7 @@ class Descriptions:
         :return: a Deferred that fires with the seconds after which to come back,
             ``None`` for never; or fails with :class:`ConsulError`.
         """
+        self._follow()
         began = self._reactor.seconds()
         changes = self._seen
         stale = changes != self._heeded
@@ -144,6 +140,15 @@ class Descriptions:
         self._heeded = changes
         self._not_before = began + REST * (self._reactor.seconds() - began)
         return None
+
+    def _follow(self) -> None:
+        """
+        Begin to watch once there is something whose value counts.
+        """
+        if not self._changes.running:
+            items = self._running.items.values()
+            if any(item.described is not None for item in items):
+                self._changes.start()
 
     def _to_be_tried(self, item: Item) -> bool:
         return item.state == FAILED and item.retry_at <= self._reactor.seconds()

@@ -18,7 +18,6 @@ from zope.interface import implementer
 
 from ._loops import Tasks
 from ._types import Steps
-from .closer_look import CloserLook
 from .errors import LeaseOverError
 from .interfaces import ILeader, IPlanner
 from .lock_clearing import LockClearing
@@ -110,6 +109,7 @@ class Leader:
             settings,
             want_pass=self._loop.want,
             transfer=self._transfers.seen,
+            moving=(lambda: self._passes.moving) if by_resources else None,
             random=coordinator.random,
             tally=coordinator.tally.watch,
             retries=coordinator.retry_timers,
@@ -124,20 +124,6 @@ class Leader:
             random=coordinator.random,
             log=log,
         )
-        self._closer_look: CloserLook | None = None
-        if by_resources:
-            self._closer_look = CloserLook(
-                coordinator.steady,
-                coordinator.api,
-                coordinator.keys,
-                settings,
-                want_pass=self._loop.want,
-                moving=lambda: self._passes.moving,
-                random=coordinator.random,
-                tally=coordinator.tally.watch,
-                retries=coordinator.retry_timers,
-                log=log,
-            )
 
     @property
     def last_pass(self) -> PassReport:
@@ -171,8 +157,6 @@ class Leader:
         departed = max(0.0, self._settings.departed_soak - self._vacancy)
         self._loop.want(departed if state.assignments else self._settings.soak)
         self._lookout.start(state)
-        if self._closer_look is not None:
-            self._closer_look.start()
         self._tasks.spawn("leader", self._loop.run)
         self._tasks.spawn("clear-locks", self._clearing.run)
 
@@ -188,5 +172,3 @@ class Leader:
         yield self._tasks.stop()
         yield self._transfers.stop()
         yield self._lookout.stop()
-        if self._closer_look is not None:
-            yield self._closer_look.stop()

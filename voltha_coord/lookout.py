@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 
 from ._types import Steps
+from .changes import Changes
 from .consul.api import ConsulApi
 from .consul.model import Entry, KeyNames, Reading
 from .consul.watch import Watch, WatchTally
@@ -22,6 +23,10 @@ from .keys import Keys, is_work_id
 from .planning.state import ClusterState
 from .records import Member, RecordError
 from .settings import Settings
+
+#: Between two looks at the values of work, and at reports, in seconds, at least.
+VALUES_PAUSE = 0.5
+REPORTS_PAUSE = 0.1
 
 
 class Lookout:
@@ -32,6 +37,10 @@ class Lookout:
         are to come before it.
     :param transfer: called with the request that somebody else should lead,
         ``None`` for none: that wants no pass.
+    :param moving: whether members make something ready that is to be moved to
+        them; given by a leader that plans by resources.  To such a one an item
+        that has become another one is a change too, and so is, meanwhile, what
+        members report: moves go on as soon as these say that they are ready.
     :param random: for jitter, in [0, 1).
     :param tally: gives what counts the watch of that name.
     :param retries: waits out the back-offs of the watches.
@@ -46,6 +55,7 @@ class Lookout:
         *,
         want_pass: Callable[[float], None],
         transfer: Callable[[Entry | None], None],
+        moving: Callable[[], bool] | None = None,
         random: Callable[[], float],
         tally: Callable[[str], WatchTally],
         retries: IReactorTime,
@@ -60,24 +70,36 @@ class Lookout:
         self._work: frozenset[str] = frozenset()
         self._intent: list[Entry] | None = None
 
+        shared: dict[str, Any] = {
+            "wait": settings.watch_wait,
+            "random": random,
+            "retries": retries,
+            "log": log,
+        }
+
         def watch(name: str, read: Any, seen: Any) -> Watch[Any]:
-            return Watch(
-                reactor,
-                read,
-                seen,
-                name=name,
-                wait=settings.watch_wait,
-                random=random,
-                tally=tally(name),
-                retries=retries,
-                log=log,
+            return Watch(reactor, read, seen, name=name, tally=tally(name), **shared)
+
+        def look(
+            name: str, prefix: str, changed: Callable[[], None], pause: float
+        ) -> Changes:
+            counted = {"tally": tally(name), **shared}
+            return Changes(
+                reactor, api, prefix, changed, name=name, pause=pause, **counted
             )
 
-        self._watches: tuple[Watch[Any], ...] = (
+        self._watches: list[Watch[Any] | Changes] = [
             watch("members", self._read_members, self._members_seen),
-            watch("work", self._read_work, self._work_seen),
             watch("intent", self._read_intent, self._intent_seen),
-        )
+        ]
+        if moving is None:
+            self._watches.append(watch("work", self._read_work, self._work_seen))
+        else:
+            self._moving = moving
+            self._watches += (
+                look("work", keys.work, self._value_changed, VALUES_PAUSE),
+                look("reports", keys.statuses, self._reported, REPORTS_PAUSE),
+            )
 
     def start(self, state: ClusterState) -> None:
         """
@@ -154,6 +176,21 @@ class Lookout:
         if work != self._work:
             self._work = work
             self._want_pass(self._settings.soak)
+
+    def _value_changed(self) -> None:
+        """
+        Work came, went, or has become something else: a pass is due.
+        """
+        self._want_pass(self._settings.soak)
+
+    # What members report.
+
+    def _reported(self) -> None:
+        """
+        A member has reported: a pass is due at once if that is waited for.
+        """
+        if self._moving():
+            self._want_pass(0.0)
 
     # What operators want.
 

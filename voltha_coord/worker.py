@@ -126,7 +126,6 @@ class Worker:
         """
         self._parts.running.listen()
         self._parts.assignments.start()
-        self._parts.descriptions.start()
         self._parts.releasing.start()
         self._parts.reports.start()
         self._rounds.start()

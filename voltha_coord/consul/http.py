@@ -74,14 +74,14 @@ from .guard import Guarded, bounded
 from .tls import TLSContext
 from .transport import ITransport, Lane, LaneBusy, NotConnected, Request, Response
 
-#: Connections of each lane, 16 together: Consul allows a client 200, and many
+#: Connections of each lane, 17 together: Consul allows a client 200, and many
 #: processes may share one address.  As many for watches as a member ever has at
-#: one time, leading, working, waiting for items and being listened to: one that
+#: one time, leading, working, waiting for items, with locks and listeners: one that
 #: found none would see nothing for as long as another one waits.
 CONNECTIONS = {
     Lane.SESSION: 3,
     Lane.COMMAND: 2,
-    Lane.WATCH: 9,
+    Lane.WATCH: 10,
     Lane.APPLICATION: 2,
 }
 
