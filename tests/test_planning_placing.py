@@ -447,6 +447,22 @@ class MovingTests(PlannerTestCase):
         self.assertIn("relocating", plan.skipped["w1"])
         self.assertIsInstance(plan.steps[0], Skip)
 
+    def test_cannot_be_there(self) -> None:
+        """
+        Why it cannot be on the member that an operator has named is told.
+        """
+        alone = resourceful({"m1": (7.0, 35.0), "m2": (85.0, 1.0)}, [item()])
+        state = self.running(alone, "m1", item())
+        resting = evolve(state, node_intents={"m2": MAINTENANCE})
+        for one, wish, why in (
+            (state, "m2", "m2, where it is wanted, is without room for it; no node"),
+            (resting, "m2", "m2, where it is wanted, is in maintenance; no node"),
+            (state, "m9", "m9, where it is wanted, is no member; no node"),
+            (state, "", "no node"),
+        ):
+            skipped = self.plan(self.wish(one, wish)).skipped["w1"]
+            self.assertTrue(skipped.startswith(why), skipped)
+
     def test_left(self) -> None:
         """
         A member that is to be left gives up what it has, without any wish.

@@ -157,7 +157,8 @@ class _Carrying:
             case Reject(_, reason) | Error(_, reason):
                 self._errors[work] = reason
             case Skip(_, _, reason):
-                self._skipped[work] = reason
+                why_not = _why_not_there(self._state, work)
+                self._skipped[work] = f"{why_not}; {reason}" if why_not else reason
 
     def _change(self, work: str) -> _Change:
         return self._changes.get(work, _UNCHANGED)
@@ -246,6 +247,20 @@ class _Carrying:
             w for w, m in self._moves.ready.items() if wishes.get(w) in (m, "")
         )
         return sorted({*by_itself, *with_a_move} & wishes.keys())
+
+
+def _why_not_there(state: ClusterState, work: str) -> str:
+    """
+    Say why an item is not moved where an operator wants it; empty where nobody
+    has named a member.
+    """
+    wish = state.relocations.get(work)
+    if not wish:
+        return ""
+    if wish not in state.members:
+        return f"{wish}, where it is wanted, is no member"
+    refusal = state.refusal(wish) or "without room for it"
+    return f"{wish}, where it is wanted, is {refusal}"
 
 
 def _why_kept(member: str) -> str:
