@@ -113,6 +113,17 @@ def present(**values: Any) -> dict[str, Any]:
     return {name: v for name, v in values.items() if v is not None and v != {}}
 
 
+def in_short(value: object) -> str:
+    """
+    Show a value in an error text: the beginning of it, if it is long.
+    """
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "what is nested too deeply"
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
 def _kind(value: object) -> str:
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
     return "null" if value is None else kinds.get(type(value), "a number")

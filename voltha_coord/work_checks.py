@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ._json import MAX_DEPTH
+from ._json import MAX_DEPTH, in_short
 from .planning.limits import read_limits
 from .records import MAX_WEIGHT, START, STOP
 
@@ -61,7 +61,7 @@ def check_item(values: object) -> Checked:
     warnings = _unknown(values, FIELDS, "")
     order = values.get("order")
     if order is not None and order not in (START, STOP):
-        problems.append(f"order: {_shown(order)} is neither {START} nor {STOP}")
+        problems.append(f"order: {in_short(order)} is neither {START} nor {STOP}")
     _limits(values.get("limits"), problems, warnings)
     _a(values, "reference", str, "a text", problems)
     _a(values, "metadata", Mapping, "an object", problems)
@@ -69,7 +69,7 @@ def check_item(values: object) -> Checked:
     weight = values.get("weight")
     if weight is not None and not (_number(weight) and 0 <= weight <= MAX_WEIGHT):
         problems.append(
-            f"weight: {_shown(weight)} is not a number from 0 to {MAX_WEIGHT}"
+            f"weight: {in_short(weight)} is not a number from 0 to {MAX_WEIGHT}"
         )
     size = 0 if problems else len(encode(values))
     if size > MOST_BYTES:
@@ -156,20 +156,15 @@ def _a(
 ) -> None:
     value = values.get(name)
     if value is not None and not isinstance(value, wanted):
-        problems.append(f"{name}: {_shown(value)} is {kind(value)}, not {words}")
+        problems.append(f"{name}: {in_short(value)} is {kind(value)}, not {words}")
 
 
 def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
-
-
 def _plain(name: str) -> str:
-    return name if name.isprintable() and len(name) <= 40 else _shown(name)
+    return name if name.isprintable() and len(name) <= 40 else in_short(name)
 
 
 def _unwritable(values: Mapping[Any, Any]) -> str:
@@ -191,7 +186,7 @@ def _unwritable(values: Mapping[Any, Any]) -> str:
                 for name, inner in value.items():
                     if not isinstance(name, str):
                         where = place.removeprefix(".") or "the item"
-                        return f"{where}: the name {_shown(name)} is not a text"
+                        return f"{where}: the name {in_short(name)} is not a text"
                     below.append((f"{place}.{_plain(name)}", inner))
             elif isinstance(value, list | tuple):
                 below += [(f"{place}[{n}]", inner) for n, inner in enumerate(value)]
@@ -216,4 +211,4 @@ def _no_json(value: object) -> str:
         return ""
     if isinstance(value, tuple):
         return ""
-    return f"{_shown(value)} is {kind(value)}, which JSON does not have"
+    return f"{in_short(value)} is {kind(value)}, which JSON does not have"

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from .._json import dump
+from .._json import dump, in_short
 from ..errors import CaseError
 from .actions import Action, Add, Error, Move, Null, Update
 from .deployment import (
@@ -202,7 +202,7 @@ def _gpu_share(where: str, value: object) -> GpuShare:
     parts = {n: _number(f"{where}.{n}", fields.get(n, 0)) for n in _GPU_PARTS}
     index = fields.get("index")
     if index is not None and (isinstance(index, bool) or not isinstance(index, int)):
-        raise CaseError(f"{where}.index: {_shown(index)} is not a whole number")
+        raise CaseError(f"{where}.index: {in_short(index)} is not a whole number")
     # The ancestor's sign for none.
     return GpuShare(**parts, index=None if index is None or index < 0 else index)
 
@@ -232,7 +232,7 @@ def _common(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     name = _text(f"{where}.id", fields.get("id"))
     order = fields.get("order", "start")
     if order not in ("start", "stop"):
-        raise CaseError(f"{where}.order: {_shown(order)} is neither start nor stop")
+        raise CaseError(f"{where}.order: {in_short(order)} is neither start nor stop")
     reference = _text(f"{where}.reference", fields.get("reference", ""))
     limits = _share(f"{where}.limits", fields.get("limits", {}))
     config = _canonical(f"{where}.config", fields.get("config", {}))
@@ -276,13 +276,13 @@ def _once(where: str, ids: list[str]) -> None:
 
 def _object(where: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise CaseError(f"{where or 'the file'}: {_shown(value)} is not an object")
+        raise CaseError(f"{where or 'the file'}: {in_short(value)} is not an object")
     return value
 
 
 def _list(where: str, value: object, read: Callable[[str, object], Any]) -> list[Any]:
     if not isinstance(value, list):
-        raise CaseError(f"{where}: {_shown(value)} is not a list")
+        raise CaseError(f"{where}: {in_short(value)} is not a list")
     return [read(f"{where}[{place}]", one) for place, one in enumerate(value)]
 
 
@@ -293,13 +293,13 @@ def _texts(where: str, value: object) -> dict[str, str]:
 
 def _text(where: str, value: object) -> str:
     if not isinstance(value, str):
-        raise CaseError(f"{where}: {_shown(value)} is not a text")
+        raise CaseError(f"{where}: {in_short(value)} is not a text")
     return value
 
 
 def _truth(where: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise CaseError(f"{where}: {_shown(value)} is neither true nor false")
+        raise CaseError(f"{where}: {in_short(value)} is neither true nor false")
     return value
 
 
@@ -308,14 +308,9 @@ def _number(where: str, value: object, negative: bool = False) -> float:
     Take a number.  Limits may be negative, which means that there are none.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CaseError(f"{where}: {_shown(value)} is not a number")
+        raise CaseError(f"{where}: {in_short(value)} is not a number")
     if not math.isfinite(value):
-        raise CaseError(f"{where}: {_shown(value)} is out of range")
+        raise CaseError(f"{where}: {in_short(value)} is out of range")
     if value < 0 and not negative:
-        raise CaseError(f"{where}: {_shown(value)} is negative")
+        raise CaseError(f"{where}: {in_short(value)} is negative")
     return value
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from .._json import in_short
 from .shares import Gpu, GpuShare, Resources, Share
 
 #: The limits of an item, and those of its ``gpu``.
@@ -87,23 +88,18 @@ def _number(
 ) -> float:
     value = values.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        wrong.append(f"{where}{name}: {_shown(value)} is not a number")
+        wrong.append(f"{where}{name}: {in_short(value)} is not a number")
         return 0.0
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        wrong.append(f"{where}{name}: {_shown(value)} is out of range")
+        wrong.append(f"{where}{name}: {in_short(value)} is out of range")
         return 0.0
     if number < 0 and where.startswith("limits."):
-        wrong.append(f"{where}{name}: {_shown(value)} is negative")
+        wrong.append(f"{where}{name}: {in_short(value)} is negative")
     return number
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _maps(value: object) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from .._json import in_short
 from ..errors import CommandError
 
 #: What a config may say.
@@ -131,7 +132,7 @@ def _environment(value: Any) -> dict[str, str]:
 
 def _text(what: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise CommandError(f"{what}: {_shown(value)} is not a text")
+        raise CommandError(f"{what}: {in_short(value)} is not a text")
     if "\0" in value:
         raise CommandError(f"{what} has a zero byte in it")
     try:
@@ -143,7 +144,7 @@ def _text(what: str, value: Any) -> str:
 
 def _truth(what: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise CommandError(f"{what}: {_shown(value)} is neither true nor false")
+        raise CommandError(f"{what}: {in_short(value)} is neither true nor false")
     return value
 
 
@@ -153,7 +154,7 @@ def _seconds(config: Mapping[str, Any], name: str, default: float) -> float:
     # NaN is not between any two numbers.
     if not number or not 0 <= value <= MOST_SECONDS:
         raise CommandError(
-            f"config.{name}: {_shown(value)} is not a number of seconds from 0 to "
+            f"config.{name}: {in_short(value)} is not a number of seconds from 0 to "
             f"{MOST_SECONDS:g}"
         )
     return float(value)
@@ -168,11 +169,3 @@ def _check_size(command: Command) -> None:
             f"the command and its environment have {sum(sizes)} bytes, the longest "
             f"text {max(sizes)}: more than a system takes"
         )
-
-
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except RecursionError:
-        return "what contains itself"
-    return text if len(text) <= 40 else f"{text[:40]}…"
