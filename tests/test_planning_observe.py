@@ -11,10 +11,16 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.planning.deployment import Process
-from voltha_coord.planning.observe import MOST_BYTES, observe
+from voltha_coord.planning.observe import AT_A_TIME, MOST_BYTES, observe, read_ahead
 from voltha_coord.planning.shares import Share
 from voltha_coord.planning.state import LEAVE, MAINTENANCE, ClusterState
-from voltha_coord.records import PREPARE, Member, OwnerRecord, StatusReport
+from voltha_coord.records import (
+    PREPARE,
+    Assignment,
+    Member,
+    OwnerRecord,
+    StatusReport,
+)
 
 from .support.resourceful import assigned, gone, item, reporting, resourceful
 
@@ -317,3 +323,41 @@ class UnreadableTests(SynchronousTestCase):
         self.assertEqual(nodes["m1"].state, "online")
         self.assertEqual(nodes["m2"].state, "degraded")
         self.assertIn("node.cpu", nodes["m2"].resources.error)
+
+
+class ReadingTests(SynchronousTestCase):
+    """
+    What takes time in a large cluster.
+    """
+
+    def test_ahead(self) -> None:
+        """
+        Values of work and of assignments are read so many at a time.
+        """
+        works = [item(f"w{n:04}") for n in range(2 * AT_A_TIME + 1)]
+        state = resourceful({"m1": (1, 1), "m2": (1, 1)}, works)
+        self.assertEqual(len(list(read_ahead(state))), 2)
+        value = Assignment("m1", "w", item=item()).encode()
+        half = AT_A_TIME // 2 + 1
+        spread = {
+            "m1": {one.id: value for one in works[:half]},
+            "m2": {one.id: value for one in works[half : 2 * half]},
+        }
+
+        self.assertEqual(len(list(read_ahead(evolve(state, assignments=spread)))), 3)
+
+    def test_as_wanted(self) -> None:
+        """
+        What an item was given as it is wanted is the same object, so that it is
+        quickly compared; what only looks alike is not.
+        """
+        one = item(config={"a": [1]}, metadata={"b": [1]})
+        alike = evolve(one, metadata={"b": [True]})
+        state = resourceful({"m1": (1, 1)}, [one])
+
+        for given, same in ((one, True), (alike, False)):
+            found = observe(assigned(state, "m1", given))
+            (wanted,), (process,) = found.work, found.processes
+            self.assertIs(process.description, wanted.description)
+            self.assertEqual(process.metadata is wanted.metadata, same)
+            self.assertEqual(process.metadata, given.metadata)

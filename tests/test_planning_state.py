@@ -89,6 +89,34 @@ class FromSnapshotTests(SynchronousTestCase):
         self.assertEqual(list(found.problems), [f"{KEYS.prefix}/status/m3/0"])
         self.assertEqual(found.stray, (f"{KEYS.prefix}/status/m4/x",))
 
+    def test_statuses_as_before(self) -> None:
+        """
+        A report of which no chunk has changed is the one that was read before;
+        one that has is read anew, and so is one that could not be.
+        """
+
+        def reported(*words: str) -> tuple[Entry, ...]:
+            found = []
+            for n, word in enumerate(words):
+                report = StatusReport({"w1": WorkStatus(state=word)})
+                (chunk,) = encode_status(report)
+                found.append(entry(KEYS.status(f"m{n}", 0), chunk))
+            return tuple(found)
+
+        odd = entry(KEYS.status("m9", 0), b"{}")
+        former = state(statuses=(*reported("running", "running"), odd))
+        snapshot = Snapshot(
+            keys=KEYS, statuses=(*reported("running", "failed", "running"), odd)
+        )
+
+        found = ClusterState.from_snapshot(snapshot, former)
+
+        self.assertIs(found.statuses["m0"], former.statuses["m0"])
+        self.assertEqual(found.statuses["m1"].items["w1"].state, "failed")
+        self.assertEqual(found.statuses["m2"], former.statuses["m0"])
+        self.assertEqual(found.problems, former.problems)
+        self.assertEqual(found, ClusterState.from_snapshot(snapshot))
+
     def test_lost(self) -> None:
         """
         Who is missed is known by id.

@@ -211,7 +211,12 @@ class _Carrying:
                 givings.append(Assign(work, add.node, *told))
             else:
                 givings.append(Transfer(work, last, add.node, *told))
-        givings.sort(key=lambda operation: operation.work)
+        # What one member is told is written together: it reads its assignments
+        # once for each transaction that has something for it.
+        told_first: dict[str, str] = {}
+        for giving in givings:
+            told_first.setdefault(giving.work, _receiver(giving))
+        givings.sort(key=lambda giving: (told_first[giving.work], giving.work))
         return givings
 
     def _told(
@@ -261,6 +266,15 @@ def _why_not_there(state: ClusterState, work: str) -> str:
         return f"{wish}, where it is wanted, is no member"
     refusal = state.refusal(wish) or "without room for it"
     return f"{wish}, where it is wanted, is {refusal}"
+
+
+def _receiver(operation: Operation) -> str:
+    """
+    Give the member that is told.
+    """
+    if isinstance(operation, Transfer):
+        return operation.target
+    return operation.member
 
 
 def _why_kept(member: str) -> str:

@@ -29,6 +29,7 @@ from typing import Any
 
 from attrs import evolve
 
+from .._json import dump
 from ..records import (
     PREPARE,
     RUN,
@@ -61,10 +62,15 @@ MOST_BYTES = 256 * 1024
 #: A member that is not awaited any more has been gone for ever.
 FOR_EVER = float("inf")
 
+#: So many values are read at a time.
+AT_A_TIME = 500
+
 _NOTHING: Mapping[str, Any] = {}
 
 #: What is known of an item of which its member tells nothing.
 _UNTOLD = WorkStatus(state="")
+
+_NO_SHARE = Share()
 
 
 @lru_cache(maxsize=200_000)
@@ -147,6 +153,26 @@ def is_prepared(state: ClusterState, member: str, work: str) -> bool:
     return found is not None and found.phase == PREPARE
 
 
+def read_ahead(state: ClusterState) -> Iterator[None]:
+    """
+    Read the values of work and of assignments, :data:`AT_A_TIME`: whoever reads
+    them next finds them read.
+    """
+    for number, (work, value) in enumerate(state.work.items(), 1):
+        _wanted(work, value)
+        if not number % AT_A_TIME:
+            yield
+    assigned = (
+        (member, *pair)
+        for member, items in state.assignments.items()
+        for pair in items.items()
+    )
+    for number, (member, work, value) in enumerate(assigned, 1):
+        _applied(member, work, value, state.work.get(work, b""))
+        if not number % AT_A_TIME:
+            yield
+
+
 def observe(state: ClusterState) -> Deployment:
     """
     Give what planning by resources looks at.
@@ -201,46 +227,69 @@ def _processes(state: ClusterState) -> Iterator[tuple[Process, bool]]:
         report = state.statuses.get(member)
         statuses = _NOTHING if report is None else report.items
         for work, value in state.assignments.get(member, _NOTHING).items():
-            found = _assignment(member, work, value)
-            if found.phase == RUN:
+            if _assignment(member, work, value).phase == RUN:
                 placed.add(work)
-                yield _process(state, member, work, found.item, statuses.get(work))
+                status = statuses.get(work, _UNTOLD)
+                yield _process(state, member, work, value, status)
     for work, owner in state.owners.items():
         if work in state.work and work not in placed and owner.owner in state.members:
-            yield _process(state, owner.owner, work, None, None)
+            yield _process(state, owner.owner, work, None, _UNTOLD)
 
 
 def _process(
     state: ClusterState,
     member: str,
     work: str,
-    item: WorkItem | None,
-    status: WorkStatus | None,
+    value: bytes | None,
+    status: WorkStatus,
 ) -> tuple[Process, bool]:
-    # Where its assignment says nothing the item runs as it is wanted; only that
-    # it is not said is to be changed.
-    as_wanted, wanted = _wanted(work, state.work.get(work, b""))
-    known = wanted if item is None else item
-    limits = as_wanted.limits if item is None else read_limits(item.limits)[0]
-    if status is None:
-        status = _UNTOLD
-    usage = read_usage(status.usage)
+    applied = _applied(member, work, value, state.work.get(work, b""))
+    usage = read_usage(status.usage) if status.usage else None
     process = Process(
         work,
         member,
-        known.order,
+        applied.order,
         status.state,
-        usage or (Share() if known.order == STOP else limits),
-        throttling=status.usage.get("throttling") is True,
+        usage or (_NO_SHARE if applied.order == STOP else applied.limits),
+        status.usage.get("throttling") is True,
         # Only to be compared with those of the same member: one clock.
-        runtime=-(status.since or 0.0),
-        limits=limits,
-        reference=known.reference,
-        description=None if item is None else described(item),
-        metadata=known.metadata,
+        -(status.since or 0.0),
+        applied.limits,
+        applied.reference,
+        applied.description,
+        applied.metadata,
         updated_at=-1,
     )
     return process, usage is not None
+
+
+@lru_cache(maxsize=200_000)
+def _applied(member: str, work: str, value: bytes | None, wanted: bytes) -> Wanted:
+    """
+    Read an item as it was applied.
+
+    Where its assignment says nothing the item runs as it is wanted; only that
+    it is not said is to be changed.  What is as it is wanted is the same object,
+    which is quick to compare.
+
+    :param value: of its assignment; ``None`` for none.
+    :param wanted: the value of the work item.
+    """
+    now, _ = _wanted(work, wanted)
+    item = None if value is None else _assignment(member, work, value).item
+    if item is None:
+        return evolve(now, description=None)
+    limits, _ = read_limits(item.limits)
+    description: Any = described(item)
+    same = dump(item.metadata) == dump(now.metadata)
+    return Wanted(
+        work,
+        item.order,
+        limits,
+        item.reference,
+        now.description if description == now.description else description,
+        now.metadata if same else item.metadata,
+    )
 
 
 def _owners(state: ClusterState) -> dict[str, str]:

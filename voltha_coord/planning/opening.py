@@ -5,6 +5,7 @@ What each phase of planning by resources begins with.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter, lt
 from typing import TypeAlias
 
 from .actions import Action
@@ -50,7 +51,8 @@ def in_order(deployment: Deployment) -> list[Process]:
     Give the processes in the order of Note [In which order].
     """
     placed = deployment.placements
-    return sorted(
-        deployment.processes,
-        key=lambda p: (p.id, placed.get(p.id) != p.node, p.node),
-    )
+    processes = sorted(deployment.processes, key=attrgetter("id"))
+    if all(map(lt, (ids := [p.id for p in processes]), ids[1:])):
+        # Nothing is there twice, as ever: there is no more to order.
+        return processes
+    return sorted(processes, key=lambda p: (p.id, placed.get(p.id) != p.node, p.node))

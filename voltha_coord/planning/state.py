@@ -92,6 +92,7 @@ class ClusterState:
     :ivar relocation_index: the ModifyIndexes of these wishes, by work id.
     :ivar statuses: what the members report of their work, by id; only of those
         whose reports were read, and whole.
+    :ivar chunks: what these reports were read from, by id.
     :ivar lost: since when members are missed, by id: the values.
     :ivar recalled: what the leader remembers.
     :ivar frozen: operators want nothing to be planned.
@@ -112,6 +113,7 @@ class ClusterState:
     relocations: Mapping[str, str] = field(factory=dict)
     relocation_index: Mapping[str, int] = field(factory=dict)
     statuses: Mapping[str, StatusReport] = field(factory=dict)
+    chunks: Mapping[str, Mapping[int, bytes]] = field(factory=dict)
     lost: Mapping[str, Entry] = field(factory=dict)
     recalled: Recalled = field(factory=Recalled)
     frozen: bool = False
@@ -120,9 +122,14 @@ class ClusterState:
     problems: Mapping[str, str] = field(factory=dict)
 
     @classmethod
-    def from_snapshot(cls, snapshot: Snapshot) -> ClusterState:
+    def from_snapshot(
+        cls, snapshot: Snapshot, former: ClusterState | None = None
+    ) -> ClusterState:
         """
         Take apart what was read.  Never raises, whatever it holds.
+
+        :param former: an earlier state: reports that are as they were are not
+            read again.
         """
         reading = _Reading(snapshot.keys)
         members = reading.members(snapshot.members)
@@ -131,7 +138,8 @@ class ClusterState:
         owner_entries = reading.owner_entries(snapshot.owners, work)
         owners = reading.owners(owner_entries)
         reading.intent(snapshot.intent)
-        statuses = reading.statuses(snapshot.statuses)
+        chunks = reading.chunks(snapshot.statuses)
+        statuses = reading.statuses(chunks, former)
         lost = reading.lost(snapshot.lost)
         return cls(
             now=snapshot.now,
@@ -145,6 +153,7 @@ class ClusterState:
             relocations=reading.relocations,
             relocation_index=reading.relocation_index,
             statuses=statuses,
+            chunks=chunks,
             lost=lost,
             frozen=reading.freeze_reason is not None,
             freeze_reason=reading.freeze_reason or "",
@@ -314,7 +323,7 @@ class _Reading:
             owners[work] = record
         return owners
 
-    def statuses(self, entries: Sequence[Entry]) -> dict[str, StatusReport]:
+    def chunks(self, entries: Sequence[Entry]) -> dict[str, dict[int, bytes]]:
         start = len(self._keys.statuses)
         chunks: dict[str, dict[int, bytes]] = {}
         for entry in entries:
@@ -323,8 +332,19 @@ class _Reading:
                 chunks.setdefault(member, {})[int(number)] = entry.value
             else:
                 self.stray.append(shown(entry.key))
+        return chunks
+
+    def statuses(
+        self,
+        chunks: Mapping[str, Mapping[int, bytes]],
+        former: ClusterState | None,
+    ) -> dict[str, StatusReport]:
+        before, known = ({}, {}) if former is None else (former.chunks, former.statuses)
         reports = {}
         for member, values in chunks.items():
+            if member in known and before.get(member) == values:
+                reports[member] = known[member]
+                continue
             prefix = self._keys.status_of(member).removesuffix("/")
             try:
                 report = decode_status(values, prefix)

@@ -237,8 +237,8 @@ def metadata_change(
     :return: whether they differ, and what has to be changed: every value that
         is wanted, and ``None`` for each one that is to go.
     """
-    if not wanted and not present:
-        return False, {}
+    if wanted is present or (not wanted and not present):
+        return False, dict(wanted)
     gone = dict.fromkeys(key for key in present if key not in wanted)
     differs = bool(gone) or any(
         key not in present or dump(value) != dump(present[key])
