@@ -4,16 +4,19 @@ Tests for :mod:`voltha_coord.leader`.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, cast
 
+from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from tests.support.working import ClusterCase, operations
+from voltha_coord import leader
 from voltha_coord.consul.model import SessionSpec
 from voltha_coord.consul.transport import Request
 from voltha_coord.coordinator import Coordinator
 from voltha_coord.errors import LeaseOverError
-from voltha_coord.interfaces import IPlanner
+from voltha_coord.interfaces import IPlanner, ISteppedPlanner
 from voltha_coord.leader import Leader
 from voltha_coord.pass_report import PassReport
 from voltha_coord.planning.balanced import BalancedPlanner
@@ -22,6 +25,7 @@ from voltha_coord.planning.operations import Plan
 from voltha_coord.planning.state import ClusterState
 from voltha_coord.records import Member, OwnerRecord
 from voltha_coord.settings import MOST_SOAKS, Settings
+from voltha_coord.stretch import Stretch
 
 SETTINGS = Settings()
 
@@ -831,6 +835,43 @@ class PlannerTests(LeaderCase):
 
         self.assertFalse(member.is_leader)
         self.assertEqual(len(self.logged("could-not-establish-leadership")), 1)
+
+    def test_halted_while_it_plans(self) -> None:
+        """
+        A leader that is halted during its first plan does not begin to lead.
+        """
+
+        @implementer(ISteppedPlanner)
+        class Endless(_Planner):
+            def steps(self, state: ClusterState) -> Generator[None, None, Plan]:
+                while True:
+                    self.plans += 1
+                    yield
+
+        class Hurried(Stretch):
+            def do(self, steps: Generator[None, None, Any], values: int = 0) -> Any:
+                return deferLater(clock, 0.01, next, steps).addCallback(
+                    lambda _: self.do(steps)
+                )
+
+        clock = self.cluster.clock
+        self.patch(leader, "Stretch", Hurried)
+        planner = Endless()
+        made: list[Leader] = []
+
+        def make(coordinator: Coordinator) -> Leader:
+            made.append(Leader(coordinator, planner))
+            return made[0]
+
+        self.member("a", leader_class=make)
+        self.advance(3)
+        self.assertGreater(planner.plans, 3)
+
+        self.cluster.result(made[0].halt())
+        plans = planner.plans
+        self.advance(0.1)
+
+        self.assertEqual(planner.plans, plans)
 
     def test_errors_are_told(self) -> None:
         """

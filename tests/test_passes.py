@@ -6,22 +6,27 @@ What passes make of whole clusters is in :mod:`tests.test_leader`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, cast
 
 from attrs import Factory, define
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from voltha_coord.consul.model import Op, SessionSpec
 from voltha_coord.consul.transaction import TransactionOutcome
 from voltha_coord.errors import TransactionRefused
+from voltha_coord.interfaces import IPlanner, ISteppedPlanner
 from voltha_coord.keys import Keys
 from voltha_coord.lease import Lease
 from voltha_coord.pace import Pace
 from voltha_coord.passes import Passes
 from voltha_coord.planning.balanced import BalancedPlanner
-from voltha_coord.planning.placing import ROUNDS, ResourcePlanner
+from voltha_coord.planning.operations import Plan
+from voltha_coord.planning.placing import PLAN_BUDGET, ResourcePlanner
+from voltha_coord.planning.state import ClusterState
+from voltha_coord.planning.synchronize import COST
 from voltha_coord.recollection import Recollection
 from voltha_coord.records import (
     Assignment,
@@ -31,6 +36,7 @@ from voltha_coord.records import (
     encode_status,
 )
 from voltha_coord.settings import Settings
+from voltha_coord.stretch import Stretch
 from voltha_coord.succession import Succession
 from voltha_coord.tally import PassTally
 from voltha_coord.term import Term
@@ -85,6 +91,7 @@ class PassesTests(SynchronousTestCase):
             planner=BalancedPlanner(),
             succession=Succession(now, bench.api, SETTINGS.session_ttl),
             pace=self.pace,
+            stretch=Stretch(bench.clock),
             tally=self.tally,
             log=bench.log,
         )
@@ -234,21 +241,27 @@ class ResourcePassesTests(SynchronousTestCase):
         lease = Lease(now, "s", session_ttl=3600.0, renewed=now())
         self.term = FakeTerm(lease)
         self.pace = Pace(now, 100.0, SETTINGS.sync_interval)
-        recollection = Recollection(now, now, KEYS, SETTINGS)
-        self.passes = Passes(
-            now,
-            bench.api,
+        self.passes = self.make_passes(ResourcePlanner())
+        bench.advance(SETTINGS.soak)
+
+    def make_passes(self, planner: IPlanner) -> Passes:
+        """
+        Plan so from now on.
+        """
+        return Passes(
+            self.now,
+            self.bench.api,
             KEYS,
             SETTINGS,
             cast(Term, self.term),
-            planner=ResourcePlanner(),
-            succession=Succession(now, bench.api, SETTINGS.session_ttl),
-            recollection=recollection,
+            planner=planner,
+            succession=Succession(self.now, self.bench.api, SETTINGS.session_ttl),
+            recollection=Recollection(self.now, self.now, KEYS, SETTINGS),
             pace=self.pace,
+            stretch=Stretch(self.bench.clock),
             tally=PassTally(),
-            log=bench.log,
+            log=self.bench.log,
         )
-        bench.advance(SETTINGS.soak)
 
     def put(self, key: str, value: bytes = b"") -> None:
         """
@@ -360,11 +373,46 @@ class ResourcePassesTests(SynchronousTestCase):
         self.assertTrue(self.passes.moving)
         self.assertEqual(len(self.bench.log.of("work-moves")), 1)
 
+    def test_step_by_step(self) -> None:
+        """
+        Where planning takes long others have their turn, and nothing is written
+        before it is done.
+        """
+        clock = self.bench.clock
+
+        @implementer(ISteppedPlanner)
+        class Slow(ResourcePlanner):
+            def steps(self, state: ClusterState) -> Generator[None, None, Plan]:
+                clock.rightNow += 1
+                yield
+                return ResourcePlanner().plan(state)
+
+        self.passes = self.make_passes(Slow())
+        making = self.passes.make(consistent=True)
+        self.bench.advance(0)
+        self.assertEqual(self.term.written, [])
+
+        self.bench.result(making)
+
+        self.assertEqual(len(self.term.written), 1)
+
+    def test_reports_as_before(self) -> None:
+        """
+        What is reported as it was a pass ago is not read again.
+        """
+        look = self.bench.result(self.passes.look(consistent=True))
+        first = self.passes.state_of(look)
+        look = self.bench.result(self.passes.look(consistent=True))
+        second = self.passes.state_of(look)
+
+        self.assertEqual(set(second.statuses), {"m1", "m2"})
+        self.assertIs(second.statuses["m1"], first.statuses["m1"])
+
     def test_more_to_do(self) -> None:
         """
         What is left over of a plan is planned at once, in another pass.
         """
-        for n in range(34 * ROUNDS):
+        for n in range(PLAN_BUDGET // COST):
             small = item(f"x{n}", limits={"cpu": 0.001, "memory": 0.001})
             self.put(KEYS.work_item(small.id), small.encode())
 
@@ -376,7 +424,7 @@ class ResourcePassesTests(SynchronousTestCase):
         """
         Where nothing of a plan can be done yet the next one waits, as ever.
         """
-        for n in range(34 * ROUNDS + 1):
+        for n in range(PLAN_BUDGET // COST + 2):
             small = item(f"x{n}", limits={"cpu": 0.001, "memory": 0.001})
             self.put(KEYS.work_item(small.id), small.encode())
             self.put(KEYS.owner(small.id), OwnerRecord("m9", "gone").encode())

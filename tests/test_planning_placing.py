@@ -4,6 +4,7 @@ The planner of the resource leader, from a cluster's state to its assignments.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from attrs import evolve
@@ -19,8 +20,9 @@ from voltha_coord.planning.operations import (
     Spent,
     Unassign,
 )
-from voltha_coord.planning.placing import ROUNDS, ResourcePlanner, plan_alone
+from voltha_coord.planning.placing import PLAN_BUDGET, ResourcePlanner, plan_alone
 from voltha_coord.planning.state import LEAVE, MAINTENANCE, ClusterState, Recalled
+from voltha_coord.planning.synchronize import COST
 from voltha_coord.planning.takeover import take_over
 from voltha_coord.records import PREPARE, RUN, Assignment, WorkItem
 
@@ -571,9 +573,13 @@ class MovingTests(PlannerTestCase):
         )
 
 
-class RoundsTests(SynchronousTestCase):
+#: So many items are placed by one plan.
+AT_ONCE = math.ceil(PLAN_BUDGET / COST)
+
+
+class CostTests(SynchronousTestCase):
     """
-    Note [Rounds].
+    Note [What one plan may cost].
     """
 
     def cluster(self, items: int) -> ClusterState:
@@ -586,7 +592,7 @@ class RoundsTests(SynchronousTestCase):
 
     def test_several(self) -> None:
         """
-        One plan places more than one budget allows, and each item once.
+        One plan places many items, and each once.
         """
         plan = ResourcePlanner().plan(self.cluster(100))
 
@@ -598,14 +604,14 @@ class RoundsTests(SynchronousTestCase):
         """
         What is left over is pending; of it nothing is told.
         """
-        state = self.cluster(34 * ROUNDS + 10)
-        last = f"w{34 * ROUNDS + 9:05}"
+        state = self.cluster(AT_ONCE + 10)
+        last = f"w{AT_ONCE + 9:05}"
         state = evolve(state, work={**state.work, last: b"x"})
 
         plan = ResourcePlanner().plan(state)
         rest = ResourcePlanner().plan(carried_out(state, plan))
 
-        self.assertEqual(len(plan.operations), 34 * ROUNDS)
+        self.assertEqual(len(plan.operations), AT_ONCE)
         self.assertEqual(len(plan.pending), 10)
         self.assertEqual(plan.errors, {})
         self.assertEqual(len(rest.operations), 9)
@@ -617,7 +623,7 @@ class RoundsTests(SynchronousTestCase):
         Items that are placed and are yet to be started are something left over
         as well, though there is nothing to say of them.
         """
-        count = 34 * ROUNDS + 10
+        count = AT_ONCE + 10
         state = self.cluster(count)
         for name in state.work:
             stopped = item(name, limits={"cpu": 0.001, "memory": 0.001}, order="stop")
@@ -625,7 +631,7 @@ class RoundsTests(SynchronousTestCase):
 
         plan = ResourcePlanner().plan(state)
 
-        self.assertEqual(len(plan.operations), 34 * ROUNDS)
+        self.assertEqual(len(plan.operations), AT_ONCE)
         self.assertEqual((plan.unfinished, plan.pending), (True, frozenset()))
 
     def test_moves_left_over(self) -> None:
@@ -645,3 +651,32 @@ class RoundsTests(SynchronousTestCase):
 
         self.assertEqual((len(plan.moving), plan.unfinished), (20, True))
         self.assertEqual((len(rest.moving), rest.unfinished), (25, False))
+
+    def test_members_one_after_the_other(self) -> None:
+        """
+        What one member is told comes together.
+        """
+        work = [item(f"w{n}", limits={"cpu": 1, "memory": 1}) for n in range(9)]
+        plan = ResourcePlanner().plan(resourceful(ROOM, work))
+
+        told = [(o.member, o.work) for o in plan.operations if isinstance(o, Assign)]
+
+        self.assertEqual(len(told), 9)
+        self.assertGreater(len({member for member, _ in told}), 1)
+        self.assertEqual(told, sorted(told))
+
+    def test_step_by_step(self) -> None:
+        """
+        It can be interrupted, and comes to the same.
+        """
+        state = self.cluster(10)
+        steps = ResourcePlanner().steps(state)
+
+        count = 0
+        with self.assertRaises(StopIteration) as ended:
+            while True:
+                next(steps)
+                count += 1
+
+        self.assertGreater(count, 1)
+        self.assertEqual(ended.exception.value, ResourcePlanner().plan(state))

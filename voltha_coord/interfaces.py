@@ -7,7 +7,7 @@ import it and still be cheap to find.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
@@ -93,6 +93,18 @@ class IPlanner(Interface):
         written, the time is ``state.now``.  In the state that its own plan
         leads to, a planner plans nothing.  It does not raise, whatever the
         state holds: an item that cannot be placed is named in ``Plan.errors``.
+        """
+
+
+class ISteppedPlanner(IPlanner):
+    """
+    One that may take long, and can be interrupted.
+    """
+
+    def steps(state: ClusterState) -> Generator[None, None, Plan]:
+        """
+        Do what :meth:`plan` does, one step after the other: whoever goes through
+        them may do something else in between.  The last one gives the plan.
         """
 
 

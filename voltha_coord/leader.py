@@ -11,7 +11,7 @@ pure function), and writes what it gave behind the term's fence
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 from zope.interface import implementer
@@ -30,6 +30,7 @@ from .planning.balanced import BalancedPlanner
 from .planning.state import plans_by_resources
 from .recollection import Recollection
 from .snapshot import Look
+from .stretch import Stretch
 from .transfers import Transfers
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Leader:
         self._planner = BalancedPlanner() if planner is None else planner
         self._vacancy = coordinator.election.key.vacancy
         self._tasks = Tasks(log)
-        self._looking: Deferred[Look] | None = None
+        self._looking: Deferred[Any] | None = None
         self._transfers = Transfers(
             coordinator.retry_timers,
             term,
@@ -87,6 +88,7 @@ class Leader:
             succession=coordinator.succession,
             recollection=recollection,
             pace=pace,
+            stretch=Stretch(coordinator.steady),
             tally=coordinator.tally.passes,
             log=log,
         )
@@ -151,9 +153,11 @@ class Leader:
         """
         self._looking = self._loop.first_look()
         look: Look = yield self._looking
-        self._looking = None
         state = self._passes.state_of(look)
-        self._planner.plan(state)
+        # Only to see that it can be.
+        self._looking = self._passes.plan(state)
+        yield self._looking
+        self._looking = None
         departed = max(0.0, self._settings.departed_soak - self._vacancy)
         self._loop.want(departed if state.assignments else self._settings.soak)
         self._lookout.start(state)

@@ -32,11 +32,12 @@ from ._types import Steps
 from .apply import Application, prepare
 from .consul.api import ConsulApi
 from .consul.transaction import TransactionOutcome
-from .interfaces import IPlanner
+from .interfaces import IPlanner, ISteppedPlanner
 from .keys import Keys, is_work_id, shown
 from .ownership import lease_over
 from .pace import Pace
 from .pass_report import PassReport
+from .planning.operations import Plan
 from .planning.state import ClusterState
 from .recollection import Recollection
 from .records import OwnerRecord
@@ -44,6 +45,7 @@ from .remarks import Remarks
 from .reminding import Reminders
 from .settings import Settings
 from .snapshot import Look, take_look
+from .stretch import Stretch
 from .succession import Succession
 from .tally import PassTally
 from .term import Term
@@ -62,6 +64,7 @@ class Passes:
     :param recollection: what is remembered from pass to pass, where the planner
         plans by resources; ``None`` where it does not.
     :param pace: told of each look, and of the pass that is to follow.
+    :param stretch: takes what is long step by step.
     :param tally: counts what they come to.
     """
 
@@ -77,6 +80,7 @@ class Passes:
         succession: Succession,
         recollection: Recollection | None = None,
         pace: Pace,
+        stretch: Stretch,
         tally: PassTally,
         log: Any,
     ) -> None:
@@ -88,6 +92,7 @@ class Passes:
         self._succession = succession
         self._recollection = recollection
         self._pace = pace
+        self._stretch = stretch
         self._tally = tally
         self._log = log
         self._remarks = Remarks(keys.freeze, log)
@@ -95,6 +100,7 @@ class Passes:
         self._calm_until = term.lease.began + settings.soak
         self._waiting: tuple[OwnerRecord, ...] = ()
         self._moving = False
+        self._former: ClusterState | None = None
         self._ended_at = now()
         self.last = PassReport()
 
@@ -163,14 +169,30 @@ class Passes:
         """
         Give what is planned on, and say what lies about it.
         """
-        state = ClusterState.from_snapshot(look.snapshot)
+        state = ClusterState.from_snapshot(look.snapshot, self._former)
         start = len(self._keys.errors)
         odd = (e.key for e in look.errors if not is_work_id(e.key[start:]))
         state = evolve(state, stray=(*state.stray, *map(shown, odd)))
         self._remarks.of(state)
         if self._recollection is not None:
+            self._former = state
             state = self._recollection.recall(state)
         return state
+
+    @inlineCallbacks
+    def plan(self, state: ClusterState) -> Steps[Plan]:
+        """
+        Plan, and let others have their turn where that takes long.
+
+        :return: a Deferred that fires with the plan, or fails with whatever the
+            planner raises.
+        """
+        planner = self._planner
+        if not ISteppedPlanner.providedBy(planner):
+            return planner.plan(state)
+        steps = planner.steps(state)
+        plan: Plan = yield self._stretch.do(steps, len(state.work))
+        return plan
 
     @inlineCallbacks
     def make(self, *, consistent: bool) -> Steps[None]:
@@ -193,7 +215,7 @@ class Passes:
         if began < self._calm_until and self._members_missing(state):
             self._pace.want_by(self._calm_until)
             return
-        plan = self._planner.plan(state)
+        plan: Plan = yield self.plan(state)
         application: Application = yield prepare(
             self._keys, state, plan, self._succession, look.errors
         )

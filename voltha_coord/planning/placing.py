@@ -6,38 +6,39 @@ the moves that are under way (:mod:`~.moves`), decides in three phases
 (:mod:`~.synchronize`, :mod:`~.rebalance`, :mod:`~.relocate`), and gives what was
 decided as operations on assignments (:mod:`~.carrying_out`).
 
-# Note [Rounds]
+# Note [What one plan may cost]
 
-What synchronizing may cost in one go is bounded.  What is left is decided in
-the next round, on the state that this one leads to; one snapshot serves for
-:data:`ROUNDS` of them.  Where something is left after these the plan is
-unfinished, and the next pass follows at once.  Rebalancing and relocating come
-when nothing is left to synchronize.
+What synchronizing may cost is bounded, so that a plan does not take too long to
+be made and written.  Where something is left the plan is unfinished, and the
+next pass follows at once.  Rebalancing and relocating come when nothing is left
+to synchronize.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from attrs import evolve, frozen
 from zope.interface import implementer
 
-from ..interfaces import IPlanner
-from .actions import Action, Error, Move, Null, Reject
+from ..interfaces import ISteppedPlanner
+from .actions import Action, Move
 from .carrying_out import Decided, carry_out
 from .deployment import Deployment
 from .moves import see_to_moves
-from .observe import observe, runs
+from .observe import observe, read_ahead, runs
 from .opening import Explain
 from .operations import Plan
 from .rebalance import rebalance
 from .relocate import relocate
 from .state import ClusterState
-from .synchronize import advance, synchronize
+from .synchronize import BUDGET, advance, synchronize
 
-#: So many rounds of synchronizing are made on one snapshot; see Note [Rounds].
-ROUNDS = 30
+#: See Note [What one plan may cost]: some three thousand items.
+PLAN_BUDGET = 100 * BUDGET
 
 
-@implementer(IPlanner)
+@implementer(ISteppedPlanner)
 @frozen
 class ResourcePlanner:
     """
@@ -58,34 +59,40 @@ class ResourcePlanner:
         """
         Give what is to be done.
         """
+        steps = self.steps(state)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                plan: Plan = end.value
+                return plan
+
+    def steps(self, state: ClusterState) -> Generator[None, None, Plan]:
+        """
+        Do that step by step; see :class:`~.interfaces.ISteppedPlanner`.
+        """
         if state.frozen or not state.members:
             return Plan(placements=_as_assigned(state))
+        yield from read_ahead(state)
         deployment = observe(state)
+        yield
         moves = see_to_moves(state, deployment.nodes)
         under_way = {**moves.ready, **moves.going_on}
         decided = self.decide(evolve(deployment, moving=under_way))
+        yield
         return carry_out(state, moves, decided)
 
     def decide(self, deployment: Deployment) -> Decided:
         """
-        Go through the phases; see Note [Rounds].
+        Go through the phases.
         """
-        now, rounds = deployment, 0
-        actions: list[Action] = []
-        while True:
-            result = synchronize(now, explain=self.explain)
-            rounds += 1
-            now = advance(now, result)
-            more = result.exhausted and rounds < ROUNDS
-            # Each round judges everything; the last one's word counts.
-            actions += (a for a in result.operations if not (more and _judges(a)))
-            if not more:
-                break
+        result = synchronize(deployment, PLAN_BUDGET, self.explain)
+        actions: list[Action] = list(result.operations)
         done: tuple[str, ...] = ()
         exhausted = result.exhausted
         if not result.exhausted and self.improving:
             # What is being moved is counted already.
-            now = evolve(now, moving=deployment.moving)
+            now = evolve(advance(deployment, result), moving=deployment.moving)
             rebalanced = rebalance(now, result.ledger, self.explain)
             moved = {
                 a.work: a.target for a in rebalanced.operations if isinstance(a, Move)
@@ -95,10 +102,6 @@ class ResourcePlanner:
             actions += (*rebalanced.operations, *relocated.operations)
             done, exhausted = relocated.done, relocated.exhausted
         return Decided(tuple(actions), result.placements, done, exhausted)
-
-
-def _judges(action: Action) -> bool:
-    return isinstance(action, Null | Reject | Error)
 
 
 def plan_alone() -> ResourcePlanner:
