@@ -209,6 +209,18 @@ class ProcessesTests(SynchronousTestCase):
 
         self.assertEqual((process.id, process.node), ("w1", "m2"))
 
+    def test_unknown_phase(self) -> None:
+        """
+        An assignment of a phase that is not known is one to be run, as it is for
+        its member.
+        """
+        value = b'{"item":{"limits":{"cpu":10,"memory":20}},"phase":"later"}'
+        state = evolve(self.state, assignments={"m1": {"w1": value}})
+
+        (process,) = self.processes(state)
+
+        self.assertEqual((process.node, process.limits), ("m1", Share(10, 20)))
+
     def test_prepared(self) -> None:
         """
         What is only made ready is no process.
@@ -301,6 +313,21 @@ class WantedTests(SynchronousTestCase):
         (wanted,) = observe(state).work
 
         self.assertEqual((wanted.limits, wanted.problem), (Share(), ""))
+
+    def test_broken_object(self) -> None:
+        """
+        One that begins like an object and is none is a slip, and not an item of
+        another kind: what is wrong is told.
+        """
+        for raw, words in (
+            (b'{"limits":{"cpu":NaN,"memory":1}}', "NaN is not JSON"),
+            (b' {"limits":{"cpu":Infinity}}', "Infinity is not JSON"),
+            (b'{"limits":{"cpu":1e999}}', "1e999 is out of range"),
+            (b'{"limits":', "the value is not JSON"),
+            (b'{"a":"\xff"}', "binary"),
+        ):
+            state = evolve(resourceful({"m1": (1, 1)}), work={"w1": raw})
+            self.assertIn(words, observe(state).work[0].problem)
 
 
 class UnreadableTests(SynchronousTestCase):

@@ -142,6 +142,35 @@ class PlacingTests(PlannerTestCase):
 
         self.assertEqual(plan.operations, (Reassign("w1", "m1", told("m1", other)),))
 
+    def test_values_alike(self) -> None:
+        """
+        What Python takes for equal, and JSON does not, is a change.
+        """
+        for before, after in ((1, True), (True, 1), (0, False), ([0], [False])):
+            placed = self.running(self.bare, "m1", item(config=before))
+            state = evolve(placed, work={"w1": item(config=after).encode()})
+
+            (operation,) = self.plan(state).operations
+
+            self.assertIsInstance(operation, Reassign)
+
+    def test_settled_whatever_it_says(self) -> None:
+        """
+        An item that is as it is to be stays so, however its fields are written.
+        """
+        for value in (
+            b'{"limits":{"memory":20,"cpu":10},"config":{}}',
+            b'{"limits":{"cpu":10.0,"memory":2e1},"config":null,"weight":1.0}',
+            b'{"limits":{"cpu":10,"memory":20},"metadata":{"a":null},"order":"start"}',
+            b'{"limits":{"cpu":10,"memory":20},"metadata":null,"force":false}',
+            b'{"limits":{"cpu":10,"memory":20},"weight":2.0,"x":{},"y":null}',
+            b'{"limits":{"cpu":10,"memory":20,"gpu":null},"reference":null}',
+            b'{"limits":{"cpu":10,"memory":20},"order":"stop","force":true}',
+        ):
+            plan = self.plan(evolve(self.bare, work={"w1": value}))
+
+            self.assertEqual(len(plan.operations), 1, value)
+
     def test_order(self) -> None:
         """
         An order alone changes the order alone.
@@ -331,6 +360,19 @@ class GoneTests(PlannerTestCase):
         taken = take_over(state, member, plan_alone(), (), 5.0)
 
         self.assertEqual(dict(taken.items), {"w1": item().encode()})
+
+    def test_many_alone(self) -> None:
+        """
+        That is planned once, and so without any bound.
+        """
+        small = {"cpu": 0.001, "memory": 0.001}
+        work = [item(f"w{n}", limits=small) for n in range(PLAN_BUDGET // COST + 9)]
+        state = resourceful(ROOM, work)
+        member = state.members["m1"]
+
+        taken = take_over(state, member, plan_alone(), (), 5.0)
+
+        self.assertEqual(len(taken.items), len(work))
 
 
 class MovingTests(PlannerTestCase):

@@ -24,15 +24,14 @@ and so it does with members that measure nothing about single items.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from attrs import evolve
 
-from .._json import dump
+from .._json import RecordError, dump, parse_object
 from ..records import (
     PREPARE,
-    RUN,
+    START,
     STOP,
     Assignment,
     Member,
@@ -51,6 +50,7 @@ from .deployment import (
     Wanted,
 )
 from .limits import read_limits, read_resources, read_usage
+from .recently import recently
 from .resources import Ledger
 from .shares import Share
 from .state import ClusterState
@@ -73,14 +73,14 @@ _UNTOLD = WorkStatus(state="")
 _NO_SHARE = Share()
 
 
-@lru_cache(maxsize=200_000)
+@recently
 def _wanted(work: str, value: bytes) -> tuple[Wanted, WorkItem]:
     """
     Read a work item.  Most are as they were a pass ago.
     """
     item = WorkItem.from_value(work, value)
     limits, wrong = read_limits(item.limits)
-    problems = [item.problem or "", wrong]
+    problems = [item.problem or "", wrong, _slip(work, item.raw)]
     # Written as ASCII a character may take six bytes where it took two.
     if 3 * len(value) > MOST_BYTES and (size := len(item.encode())) > MOST_BYTES:
         problems.append(f"it has {size} bytes, and may have {MOST_BYTES}")
@@ -97,16 +97,31 @@ def _wanted(work: str, value: bytes) -> tuple[Wanted, WorkItem]:
     return wanted, item
 
 
-@lru_cache(maxsize=200_000)
+def _slip(work: str, raw: bytes | None) -> str:
+    """
+    Say what is wrong with a value that begins like an object and is none; empty
+    for anything else.
+    """
+    if raw is None or not raw.lstrip().startswith(b"{"):
+        return ""
+    try:
+        parse_object(work, raw)
+    except RecordError as error:
+        return error.reason
+    return ""
+
+
+@recently
 def _assignment(member: str, work: str, value: bytes) -> Assignment:
     return Assignment.from_value(member, work, value)
 
 
-def described(item: WorkItem) -> tuple[Any, ...]:
+def described(item: WorkItem) -> bytes:
     """
-    Give all of an item in which a change is a change of what runs.
+    Give all of an item in which a change is a change of what runs, as it is
+    written: what is left out there is no change, and ``1`` is not ``true``.
     """
-    return (item.config, item.limits, item.reference, item.weight, item.raw, item.extra)
+    return evolve(item, order=START, metadata={}, force=False).encode()
 
 
 def wanted_item(state: ClusterState, work: str) -> WorkItem:
@@ -140,7 +155,7 @@ def runs(state: ClusterState, member: str, work: str) -> bool:
     Whether an item is assigned to a member to be run there.
     """
     found = assignment(state, member, work)
-    return found is not None and found.phase == RUN
+    return found is not None and found.phase != PREPARE
 
 
 def is_prepared(state: ClusterState, member: str, work: str) -> bool:
@@ -227,7 +242,7 @@ def _processes(state: ClusterState) -> Iterator[tuple[Process, bool]]:
         report = state.statuses.get(member)
         statuses = _NOTHING if report is None else report.items
         for work, value in state.assignments.get(member, _NOTHING).items():
-            if _assignment(member, work, value).phase == RUN:
+            if _assignment(member, work, value).phase != PREPARE:
                 placed.add(work)
                 status = statuses.get(work, _UNTOLD)
                 yield _process(state, member, work, value, status)
@@ -263,7 +278,7 @@ def _process(
     return process, usage is not None
 
 
-@lru_cache(maxsize=200_000)
+@recently
 def _applied(member: str, work: str, value: bytes | None, wanted: bytes) -> Wanted:
     """
     Read an item as it was applied.
@@ -280,7 +295,7 @@ def _applied(member: str, work: str, value: bytes | None, wanted: bytes) -> Want
     if item is None:
         return evolve(now, description=None)
     limits, _ = read_limits(item.limits)
-    description: Any = described(item)
+    description = described(item)
     same = dump(item.metadata) == dump(now.metadata)
     return Wanted(
         work,

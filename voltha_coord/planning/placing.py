@@ -30,6 +30,7 @@ from .observe import observe, read_ahead, runs
 from .opening import Explain
 from .operations import Plan
 from .rebalance import rebalance
+from .recently import turn
 from .relocate import relocate
 from .state import ClusterState
 from .synchronize import BUDGET, advance, synchronize
@@ -47,11 +48,13 @@ class ResourcePlanner:
     :ivar by_resources: that it looks at what members report, and waits for those
         that are gone.
     :ivar improving: whether it rebalances and relocates as well.
+    :ivar budget: what synchronizing may cost; ``None`` for no bound.
     :ivar explain: told of each operation, and of what nodes use by then, before
         it is counted.
     """
 
     improving: bool = True
+    budget: float | None = PLAN_BUDGET
     explain: Explain | None = None
     by_resources = True
 
@@ -71,6 +74,7 @@ class ResourcePlanner:
         """
         Do that step by step; see :class:`~.interfaces.ISteppedPlanner`.
         """
+        turn()
         if state.frozen or not state.members:
             return Plan(placements=_as_assigned(state))
         yield from read_ahead(state)
@@ -86,7 +90,7 @@ class ResourcePlanner:
         """
         Go through the phases.
         """
-        result = synchronize(deployment, PLAN_BUDGET, self.explain)
+        result = synchronize(deployment, self.budget, self.explain)
         actions: list[Action] = list(result.operations)
         done: tuple[str, ...] = ()
         exhausted = result.exhausted
@@ -106,10 +110,10 @@ class ResourcePlanner:
 
 def plan_alone() -> ResourcePlanner:
     """
-    Make what plans for a member that is cut off: it places what is lost, and
-    moves nothing.
+    Make what plans for a member that is cut off: it places what is lost, all at
+    once, and moves nothing.
     """
-    return ResourcePlanner(improving=False)
+    return ResourcePlanner(improving=False, budget=None)
 
 
 def _as_assigned(state: ClusterState) -> dict[str, str]:
