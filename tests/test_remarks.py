@@ -45,33 +45,37 @@ class RemarksTests(SynchronousTestCase):
             placements={"w1": "m1", "w2": "m1", "w3": "m2"},
             kept=frozenset({"w1", "w2"}),
         )
-        for _ in range(2):
-            self.remarks.planned(plan)
+        for number in (4, 5):
+            self.remarks.planned(plan, number)
 
         (said,) = self.log.of("work-kept", "warning")
-        self.assertEqual((said["items"], said["members"]), (2, ["m1"]))
+        self.assertEqual(
+            (said["number"], said["items"], said["members"]), (4, 2, ["m1"])
+        )
 
     def test_moves(self) -> None:
         """
-        Each move that begins is said.
+        Each move that begins is said, with the number of the pass.
         """
-        self.remarks.planned(Plan(steps=(Move("w1", "m1", "m2"), Add("w2", "m1"))))
+        steps = (Move("w1", "m1", "m2"), Add("w2", "m1"))
+        self.remarks.planned(Plan(steps=steps), 7)
 
         self.assertEqual(
             self.log.of("work-moves", "info"),
-            [{"work": "w1", "source": "m1", "target": "m2"}],
+            [{"number": 7, "work": "w1", "source": "m1", "target": "m2"}],
         )
 
     def test_not_moved(self) -> None:
         """
         Why items cannot be moved is said, and again only when it is otherwise.
         """
-        for reason in ("full", "full", "held", ""):
+        for number, reason in enumerate(("full", "full", "held", "")):
             skipped = {"w1": reason} if reason else {}
-            self.remarks.planned(Plan(skipped=skipped))
+            self.remarks.planned(Plan(skipped=skipped), number)
 
         said = self.log.of("work-not-moved", "warning")
         self.assertEqual([s["some"] for s in said], [{"w1": "full"}, {"w1": "held"}])
+        self.assertEqual([s["number"] for s in said], [0, 2])
 
     def test_frozen(self) -> None:
         """

@@ -234,7 +234,7 @@ class Passes:
         if reminders:
             self._reminders.made(reminders)
             self._remarks.reminded(work for _, work in reminders)
-        self._remarks.planned(plan)
+        self._remarks.planned(plan, self.last.number + 1)
         self._moving = bool(plan.moving)
         if plan.unfinished and application.operations:
             # Where nothing could be done the next plan would be the same one.

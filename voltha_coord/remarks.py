@@ -60,14 +60,17 @@ class Remarks:
                 seconds=round(seconds, 3),
             )
 
-    def planned(self, plan: Plan) -> None:
+    def planned(self, plan: Plan, number: int) -> None:
         """
         Say what becomes of items that are not where they should be: which are
         kept for members that are gone, which begin to move, which cannot.
+
+        :param number: of the pass.
         """
         if self._news("kept", plan.kept, unsaid=frozenset()) and plan.kept:
             self._log.warning(
                 "work-kept",
+                number=number,
                 items=len(plan.kept),
                 members=sorted({plan.placements[work] for work in plan.kept}),
                 effect="it is placed anew if they are not back in node_recover_timeout",
@@ -76,6 +79,7 @@ class Remarks:
             if isinstance(step, Move):
                 self._log.info(
                     "work-moves",
+                    number=number,
                     work=step.work,
                     source=step.source,
                     target=step.target,
@@ -83,7 +87,10 @@ class Remarks:
         skipped = tuple(sorted(plan.skipped.items()))
         if self._news("skipped", skipped, unsaid=()) and skipped:
             self._log.warning(
-                "work-not-moved", items=len(skipped), some=dict(skipped[:SOME])
+                "work-not-moved",
+                number=number,
+                items=len(skipped),
+                some=dict(skipped[:SOME]),
             )
 
     def reminded(self, work: Iterable[str]) -> None:
