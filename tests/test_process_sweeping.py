@@ -12,7 +12,7 @@ from threading import Event
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from voltha_coord.runners.guard import members, members_of
+from voltha_coord.runners.guard import members, members_of, send
 from voltha_coord.runners.sweeping import LONGEST_PAUSE, SWEEP_EVERY, Sweeper
 
 
@@ -36,28 +36,33 @@ class SweeperTests(SynchronousTestCase):
         self.looks.append({*sessions})
         return members_of(sessions)
 
-    def start(self, script: str) -> subprocess.Popen[bytes]:
+    def start(self, script: str, processes: int) -> subprocess.Popen[bytes]:
         """
-        Start a shell that leads a session, and has said that it has begun.
+        Start a shell that leads a session, and wait until there are so many
+        processes in it.
         """
         process = subprocess.Popen(
-            ["sh", "-c", f"{script} & echo; wait"],
+            ["sh", "-c", f"{script} & wait"],
             start_new_session=True,
-            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         self.addCleanup(process.wait)
         self.addCleanup(self.end, process)
-        assert process.stdout is not None
-        self.addCleanup(process.stdout.close)
-        process.stdout.readline()
+        self.until(lambda: len(members(process.pid)) == processes)
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """
         Leave nothing behind.
         """
-        for pid in members(process.pid):
-            subprocess.run(["kill", "-KILL", str(pid)], check=False)
+
+        def nothing_left() -> bool:
+            send((process.pid,), signal.SIGKILL)
+            return not [pid for pid in members(process.pid) if pid != process.pid]
+
+        self.until(nothing_left)
 
     def until(self, holds: Callable[[], bool]) -> None:
         """
@@ -76,7 +81,7 @@ class SweeperTests(SynchronousTestCase):
         All processes of a session are killed, those in groups of their own too,
         and that it is empty is told.
         """
-        process = self.start("timeout 1000 sleep 1000")
+        process = self.start("timeout 1000 sleep 1000", 3)
 
         empty = self.sweeper.empty(process.pid)
         process.wait()
@@ -91,7 +96,7 @@ class SweeperTests(SynchronousTestCase):
         """
         Many sessions are served by one look.
         """
-        processes = [self.start("sleep 1000") for _ in range(5)]
+        processes = [self.start("sleep 1000", 2) for _ in range(5)]
         emptied = [self.sweeper.empty(process.pid) for process in processes]
         for process in processes:
             process.wait()
@@ -108,7 +113,7 @@ class SweeperTests(SynchronousTestCase):
         A signal goes to the group at once, and to other groups with the sweep;
         nobody is killed for it.
         """
-        process = self.start("trap '' TERM; timeout 1000 sleep 1000")
+        process = self.start("timeout 1000 sleep 1000", 3)
         before = members(process.pid)
 
         self.sweeper.send(process.pid, signal.SIGCONT)
@@ -122,7 +127,7 @@ class SweeperTests(SynchronousTestCase):
         """
         However much is wanted meanwhile, the sweep comes when it was due.
         """
-        process = self.start("sleep 1000")
+        process = self.start("sleep 1000", 2)
         for _ in range(10):
             self.sweeper.send(process.pid, signal.SIGCONT)
             self.clock.advance(SWEEP_EVERY / 4)
