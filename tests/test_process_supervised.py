@@ -15,7 +15,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from voltha_coord.errors import CommandError
 from voltha_coord.runners.command import Command
 from voltha_coord.runners.life import Exit, Life
-from voltha_coord.runners.supervised import LONGEST_DELAY, STEADY_SECONDS, Supervised
+from voltha_coord.runners.supervised import (
+    LONGEST_DELAY,
+    SHOWN_CHARACTERS,
+    STEADY_SECONDS,
+    Supervised,
+    tail,
+)
 
 PLAIN = Command(("a",), reconnect_delay=2.0)
 
@@ -326,3 +332,19 @@ class SupervisedTests(SynchronousTestCase):
         self.end(signal=signal.SIGTERM)
 
         self.successResultOf(second)
+
+
+class TailTests(SynchronousTestCase):
+    """
+    What is shown of the last lines.
+    """
+
+    def test_tail(self) -> None:
+        """
+        As many as there is room for, the last ones; one at least.
+        """
+        lines = [f"{n:0100}" for n in range(50)]
+
+        self.assertEqual(tail(lines), lines[-SHOWN_CHARACTERS // 100 :])
+        self.assertEqual(tail(["x" * 5000]), ["x" * 5000])
+        self.assertEqual(tail([]), [])

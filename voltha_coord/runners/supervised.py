@@ -22,7 +22,7 @@ ends the delay; the loop does the rest, and tells when it is through.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import frozen
@@ -48,6 +48,10 @@ KILLED = "killed"
 #: A command that ran for so many seconds is not in a loop of failures.
 STEADY_SECONDS = 10.0
 
+#: So many characters of its last lines are in the status report of an item: with
+#: a thousand that fail the reports should still be some megabytes at most.
+SHOWN_CHARACTERS = 2000
+
 #: The longest delay that doubling comes to, in seconds.
 LONGEST_DELAY = 60.0
 
@@ -63,6 +67,19 @@ class Ended:
 
     how: str
     state: str
+
+
+def tail(lines: Iterable[str]) -> list[str]:
+    """
+    Give the last of some lines, as many as may be shown in a status report.
+    """
+    left, found = SHOWN_CHARACTERS, []
+    for line in reversed([*lines]):
+        left -= len(line)
+        if left < 0 and found:
+            break
+        found.append(line)
+    return found[::-1]
 
 
 class Supervised:
@@ -135,7 +152,7 @@ class Supervised:
         if self.over_limit:
             details["over_limit"] = self.over_limit
         if self.output.last:
-            details["log"] = [*self.output.last]
+            details["log"] = tail(self.output.last)
         if self._previous:
             details["previous"] = [*self._previous]
         return Condition(self._state, self._since, self._trouble, details)
