@@ -5,13 +5,18 @@ The planner of the resource leader, from a cluster's state to its assignments.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
+from voltha_coord.apply import Application, prepare
+from voltha_coord.consul.model import Op
+from voltha_coord.consul.transaction import pack
+from voltha_coord.ownership import Judge
 from voltha_coord.planning.actions import Add, Skip
 from voltha_coord.planning.actions import Move as MoveAction
+from voltha_coord.planning.observe import MOST_BYTES, MOST_BYTES_FORCED
 from voltha_coord.planning.operations import (
     Assign,
     Move,
@@ -27,6 +32,7 @@ from voltha_coord.planning.takeover import take_over
 from voltha_coord.records import PREPARE, RUN, Assignment, WorkItem
 
 from .support.resourceful import (
+    KEYS,
     assigned,
     carried_out,
     gone,
@@ -209,6 +215,27 @@ class PlacingTests(PlannerTestCase):
             operation,
             Reassign("w1", "m1", told("m1", item(metadata={"a": 1}), restart=100)),
         )
+
+    def test_large(self) -> None:
+        """
+        What is to be written for one item goes into one transaction, however
+        large it may be, and whatever is wanted of it.
+        """
+        for force, most in ((False, MOST_BYTES), (True, MOST_BYTES_FORCED)):
+            large = item(config="x" * (most - 100), force=force)
+            state = evolve(self.placed, work={"w1": large.encode()})
+            term = Op.cas("k" * 200, b"x" * 1000, 1)
+
+            plan = self.plan(state)
+            prepared = prepare(KEYS, state, plan, cast(Judge, None))
+            application: Application = self.successResultOf(prepared)
+            (group,) = application.groups
+
+            self.assertEqual(plan.errors, {})
+            self.assertEqual(len(pack([(term, *group)])), 1)
+            larger = item(config="x" * most, force=force)
+            state = evolve(self.placed, work={"w1": larger.encode()})
+            self.assertIn(f"may have {most}", self.plan(state).errors["w1"])
 
     def test_forced_and_new(self) -> None:
         """

@@ -59,6 +59,10 @@ from .state import ClusterState
 #: base64, with what goes along.
 MOST_BYTES = 256 * 1024
 
+#: The largest one that may be started anew: the item without that wish is written
+#: with its assignment.
+MOST_BYTES_FORCED = 160 * 1024
+
 #: A member that is not awaited any more has been gone for ever.
 FOR_EVER = float("inf")
 
@@ -81,9 +85,11 @@ def _wanted(work: str, value: bytes) -> tuple[Wanted, WorkItem]:
     item = WorkItem.from_value(work, value)
     limits, wrong = read_limits(item.limits)
     problems = [item.problem or "", wrong, _slip(work, item.raw)]
+    most = MOST_BYTES_FORCED if item.force else MOST_BYTES
     # Written as ASCII a character may take six bytes where it took two.
-    if 3 * len(value) > MOST_BYTES and (size := len(item.encode())) > MOST_BYTES:
-        problems.append(f"it has {size} bytes, and may have {MOST_BYTES}")
+    if 3 * len(value) > most and (size := len(item.encode())) > most:
+        anew = " to be started anew" if item.force else ""
+        problems.append(f"it has {size} bytes, and may have {most}{anew}")
     wanted = Wanted(
         work,
         item.order,
