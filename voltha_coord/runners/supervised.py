@@ -73,7 +73,7 @@ def tail(lines: Iterable[str]) -> list[str]:
     """
     Give the last of some lines, as many as may be shown in a status report.
     """
-    left, found = SHOWN_CHARACTERS, []
+    left, found = SHOWN_CHARACTERS, list[str]()
     for line in reversed([*lines]):
         left -= len(line)
         if left < 0 and found:
