@@ -191,4 +191,7 @@ class Life(ProcessProtocol):
             if self._closed:
                 break
             yield sleep(self._clock, LOOK_EVERY)
+        if not self._closed and self.transport is not None:
+            # What escaped holds the other ends; ours would be held with each life.
+            self.transport.loseConnection()
         self.over.callback(ended)
