@@ -10,6 +10,7 @@ import structlog
 from structlog.testing import capture_logs
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from voltha_coord.errors import CommandError
@@ -22,6 +23,7 @@ from voltha_coord.runners.supervised import (
     Supervised,
     tail,
 )
+from voltha_coord.turns import Turns
 
 PLAIN = Command(("a",), reconnect_delay=2.0)
 
@@ -37,6 +39,7 @@ class SupervisedTests(SynchronousTestCase):
         """
         self.logs = self.enterContext(capture_logs())
         self.clock = Clock()
+        self.launches = Turns(1)
         self.lives: list[Life] = []
         self.sent: list[tuple[int, int]] = []
         self.failing: Exception | None = None
@@ -52,6 +55,7 @@ class SupervisedTests(SynchronousTestCase):
             self.clock,
             command,
             spawn=self.spawn,
+            launches=self.launches,
             ended=self.over.append,
             changed=lambda: self.states.append(self.one.condition.state),
             wall_clock=lambda: 1000.0 + self.clock.seconds(),
@@ -278,6 +282,33 @@ class SupervisedTests(SynchronousTestCase):
 
         self.assertEqual(self.again(), 4.0)
         self.assertEqual(self.one.condition.state, "running")
+
+    def test_waits_to_be_launched(self) -> None:
+        """
+        It is started again when its turn has come, which is over once it is the
+        command, or cannot be; and not if it is stopped meanwhile.
+        """
+        self.begin()
+        for number, outcome in enumerate((None, Failure(CommandError("no"))), 2):
+            self.launches.take()
+            self.end(status=1)
+            self.clock.advance(self.waits())
+            self.assertEqual(len(self.lives), number - 1)
+            self.launches.give_back()
+            self.assertEqual(len(self.lives), number)
+            self.assertNoResult(turn := self.launches.take())
+            self.lives[-1].began.callback(outcome)
+            self.successResultOf(turn)
+            self.launches.give_back()
+
+        self.launches.take()
+        self.end(status=1)
+        self.clock.advance(self.waits())
+        stopping = self.one.stop()
+        self.launches.give_back()
+        self.successResultOf(stopping)
+        self.assertEqual(len(self.lives), 3)
+        self.successResultOf(self.launches.take())
 
     def test_defect(self) -> None:
         """

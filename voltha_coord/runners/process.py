@@ -12,6 +12,13 @@ variables of ``INHERITED``.  What the item says is added, and last
 ``VOLTHA_COORD_WORK_ID``, ``VOLTHA_COORD_INSTANCE_ID`` and
 ``VOLTHA_COORD_REFERENCE``.
 
+# Note [Launching]
+
+That a command is launched holds up the reactor, for a moment or, on a machine
+that is busy, for a tenth of a second; and what is launched takes the CPU that the
+member needs, whose lease may end meanwhile.  So half of the cores are left to
+others, and after each launch the reactor has as long for all else as that took.
+
 # Note [Limits]
 
 What the processes use is measured every ``MEASURE_EVERY`` seconds.  More memory
@@ -37,7 +44,7 @@ from twisted.internet.interfaces import IReactorProcess, IReactorTime
 from zope.interface import implementer
 
 from .._json import RecordError, dump, parse_object
-from .._loops import Timer
+from .._loops import Timer, sleep
 from .._types import Steps
 from ..condition import Condition
 from ..errors import CommandError
@@ -64,13 +71,15 @@ if TYPE_CHECKING:
 #: Variables of the member's environment that commands get.
 INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
-#: So many commands are launched at a time, or as many as there are cores: each
-#: holds up the reactor until it is a program, and all take the CPU they need from
-#: the member, whose lease may end meanwhile.
-LAUNCHED_AT_ONCE = 4
-
 #: Seconds between two measurements.
 MEASURE_EVERY = 2.0
+
+
+def launched_at_once() -> int:
+    """
+    Give how many commands are launched at a time; see Note [Launching].
+    """
+    return max(1, (os.cpu_count() or 1) // 2)
 
 
 @implementer(IRunner)
@@ -137,7 +146,7 @@ class ProcessRunner:
         self._items: dict[str, WorkItem] = {}
         self._limits: dict[str, Share] = {}
         self._stopped: dict[str, Supervised] = {}
-        self._launches = Turns(max(LAUNCHED_AT_ONCE, os.cpu_count() or 1))
+        self._launches = Turns(launched_at_once())
         self._opened = False
 
     def open(self) -> None:
@@ -203,6 +212,7 @@ class ProcessRunner:
             self._clock,
             command,
             spawn=partial(self._spawn, item.id),
+            launches=self._launches,
             ended=partial(self._ended, item.id),
             changed=lambda: self._changed(item.id),
             wall_clock=self._wall_clock,
@@ -213,14 +223,18 @@ class ProcessRunner:
         self._supervised[item.id] = supervised
         self._note(item)
         self._stopped.pop(item.id, None)
+        before = self._clock.seconds()
         try:
-            yield supervised.start()
+            starting = supervised.start()
+            took = self._clock.seconds() - before
+            yield starting
         except CommandError:
             if self._supervised.get(item.id) is supervised:
                 self._remove(item.id)
             raise
         if not self._measures:
             self._measure_on()
+        yield sleep(self._clock, took)
 
     @inlineCallbacks
     def update_work(self, item: WorkItem) -> Steps[None]:
@@ -397,7 +411,8 @@ class ProcessRunner:
         lives = {
             supervised.life.pid: work
             for work, supervised in self._supervised.items()
-            if supervised.life is not None
+            # Before it is the command, it is an interpreter that uses more.
+            if supervised.life is not None and supervised.is_running
         }
         self._used = self._meter.measure(lives.keys())
         for session, used in self._used.items():

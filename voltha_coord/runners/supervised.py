@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import frozen
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
@@ -34,10 +34,13 @@ from .._loops import Timer, Wake
 from .._types import Steps
 from ..condition import Condition
 from ..errors import CommandError
+from ..turns import Turns
 from ..waiters import Waiters
 from .command import Command
 from .life import Exit, Life
 from .output import Output
+
+_T = TypeVar("_T")
 
 STARTING = "starting"
 RUNNING = "running"
@@ -88,6 +91,8 @@ class Supervised:
 
     :param spawn: lets a process begin, for a life; raises
         :class:`CommandError` when it cannot, or may not.
+    :param launches: each life that follows another waits for its turn to be
+        launched; whoever starts this sees to the first one's.
     :param ended: told of each life of which nothing is left.
     :param changed: called whenever :attr:`condition` is another one.
     :param previous: what the last owner handed over of its output.
@@ -99,6 +104,7 @@ class Supervised:
         command: Command,
         *,
         spawn: Callable[[Command, Life], None],
+        launches: Turns,
         ended: Callable[[Life], None],
         changed: Callable[[], None],
         wall_clock: Callable[[], float],
@@ -108,6 +114,7 @@ class Supervised:
     ) -> None:
         self._clock = clock
         self._spawn = spawn
+        self._launches = launches
         self._ended = ended
         self._changed = changed
         self._wall_clock = wall_clock
@@ -138,6 +145,13 @@ class Supervised:
         Whether nothing of it runs, nor will by itself.
         """
         return self._through
+
+    @property
+    def is_running(self) -> bool:
+        """
+        Whether what runs has become the command.
+        """
+        return self._state == RUNNING
 
     @property
     def condition(self) -> Condition:
@@ -342,20 +356,30 @@ class Supervised:
         while True:
             self._short += 1
             yield self._wake.wait(self._delay())
+            if not self._stopping:
+                yield self._launches.take()
+                if self._stopping:
+                    self._launches.give_back()
             if self._stopping:
                 return None
             self.restarts += 1
             self._enter(STARTING)
             life = self._make_life()
+            life.began.addBoth(self._launched)
             try:
                 self._spawn(self.command, life)
             except CommandError as error:
+                self._launches.give_back()
                 self.last = Ended(str(error), FAILED)
                 self._log.warning("process-not-started", error=str(error))
                 self._enter(FAILED)
                 continue
             self.life = life
             return life
+
+    def _launched(self, result: _T) -> _T:
+        self._launches.give_back()
+        return result
 
     def _delay(self) -> float:
         base = self.command.reconnect_delay
