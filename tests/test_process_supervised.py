@@ -286,7 +286,8 @@ class SupervisedTests(SynchronousTestCase):
     def test_waits_to_be_launched(self) -> None:
         """
         It is started again when its turn has come, which is over once it is the
-        command, or cannot be; and not if it is stopped meanwhile.
+        command, or cannot be.  If it is stopped meanwhile it is at once, whoever is
+        before it in the line, and does not begin.
         """
         self.begin()
         for number, outcome in enumerate((None, Failure(CommandError("no"))), 2):
@@ -304,9 +305,8 @@ class SupervisedTests(SynchronousTestCase):
         self.launches.take()
         self.end(status=1)
         self.clock.advance(self.waits())
-        stopping = self.one.stop()
+        self.successResultOf(self.one.stop())
         self.launches.give_back()
-        self.successResultOf(stopping)
         self.assertEqual(len(self.lives), 3)
         self.successResultOf(self.launches.take())
 

@@ -16,8 +16,9 @@ variables of ``INHERITED``.  What the item says is added, and last
 
 That a command is launched holds up the reactor, for a moment or, on a machine
 that is busy, for a tenth of a second; and what is launched takes the CPU that the
-member needs, whose lease may end meanwhile.  So half of the cores are left to
-others, and after each launch the reactor has as long for all else as that took.
+member needs, whose lease may end meanwhile.  So there are as many at a time as
+half of the cores, and two at least; and after each the reactor has as long for
+all else as it was held up.
 
 # Note [Limits]
 
@@ -79,7 +80,7 @@ def launched_at_once() -> int:
     """
     Give how many commands are launched at a time; see Note [Launching].
     """
-    return max(1, (os.cpu_count() or 1) // 2)
+    return max(2, (os.cpu_count() or 1) // 2)
 
 
 @implementer(IRunner)

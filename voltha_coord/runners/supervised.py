@@ -26,7 +26,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from attrs import frozen
-from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.internet.defer import (
+    CancelledError,
+    Deferred,
+    inlineCallbacks,
+    succeed,
+)
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
@@ -115,6 +120,7 @@ class Supervised:
         self._clock = clock
         self._spawn = spawn
         self._launches = launches
+        self._line: Deferred[None] | None = None
         self._ended = ended
         self._changed = changed
         self._wall_clock = wall_clock
@@ -199,11 +205,15 @@ class Supervised:
         self._stopping = True
         if self._through:
             return succeed(None)
+        # Asked for before: leaving the line is the end at once.
+        stopped = self._stopped.wait()
         if self.life is not None:
             self.life.send(number)
+        elif self._line is not None:
+            self._line.cancel()
         else:
             self._wake.set()
-        return self._stopped.wait()
+        return stopped
 
     def change(self, command: Command) -> None:
         """
@@ -356,11 +366,7 @@ class Supervised:
         while True:
             self._short += 1
             yield self._wake.wait(self._delay())
-            if not self._stopping:
-                yield self._launches.take()
-                if self._stopping:
-                    self._launches.give_back()
-            if self._stopping:
+            if self._stopping or not (yield self._has_its_turn()):
                 return None
             self.restarts += 1
             self._enter(STARTING)
@@ -376,6 +382,24 @@ class Supervised:
                 continue
             self.life = life
             return life
+
+    @inlineCallbacks
+    def _has_its_turn(self) -> Steps[bool]:
+        """
+        Wait until it may be launched.
+
+        :return: a Deferred that fires with whether it may: it is not to be when it
+            is stopped meanwhile.
+        """
+        turn = self._line = self._launches.take()
+        try:
+            yield turn
+        except CancelledError:
+            # By whoever stops it.
+            return False
+        finally:
+            self._line = None
+        return True
 
     def _launched(self, result: _T) -> _T:
         self._launches.give_back()
