@@ -712,18 +712,17 @@ class SmokeTests(SynchronousTestCase):
     The benchmarks of clusters, once, on a real Consul.
     """
 
-    def test_each_once(self) -> None:
+    def run_script(self, *command: str) -> subprocess.CompletedProcess[str]:
         """
-        In one small cluster an item moves, leadership is handed over, a leader is
-        killed and another one leads: each gives a figure, and no item runs twice.
+        Run one of the benchmarks' scripts.
         """
         environment = dict(os.environ)
         environment["CONSUL_BIN"] = require_binary()
         paths = [str(Path(part).resolve()) for part in sys.path if part]
         environment["PYTHONPATH"] = os.pathsep.join(paths)
-
-        ended = subprocess.run(
-            [sys.executable, str(BENCHMARKS / "smoke.py")],
+        script, *arguments = command
+        return subprocess.run(
+            [sys.executable, str(BENCHMARKS / script), *arguments],
             capture_output=True,
             text=True,
             timeout=240,
@@ -731,6 +730,26 @@ class SmokeTests(SynchronousTestCase):
             env=environment,
             cwd=tempfile.gettempdir(),
         )
+
+    def test_placing(self) -> None:
+        """
+        A few items are placed by resources, and one of them is moved.
+        """
+        ended = self.run_script(
+            "bench_placing.py", "--repeat=1", "--leader=resource",
+            "--items=20", "--members=3", "--moves=1", "--rest=1",
+        )  # fmt: skip
+
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""), ended.stdout)
+        self.assertIn("resource: 20 items on 3 members", ended.stdout)
+        self.assertIn("one move, of 1:", ended.stdout)
+
+    def test_each_once(self) -> None:
+        """
+        In one small cluster an item moves, leadership is handed over, a leader is
+        killed and another one leads: each gives a figure, and no item runs twice.
+        """
+        ended = self.run_script("smoke.py")
 
         self.assertEqual((ended.returncode, ended.stderr), (0, ""), ended.stdout)
         told = [line.partition(":")[0] for line in ended.stdout.splitlines()]
