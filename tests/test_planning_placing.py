@@ -613,6 +613,34 @@ class MovingTests(PlannerTestCase):
         self.assertEqual(self.ready("m3", (90.0, 1.0)).relocated, ("w1",))
         self.assertEqual(self.ready("m9").relocated, ("w1",))
 
+    def test_owned_where_it_is_prepared(self) -> None:
+        """
+        Where a member is only to make ready what it runs still, and nobody else
+        is to run it, it is to run it there.
+        """
+        state = assigned(self.placed, "m1", item(), PREPARE)
+
+        plan = self.plan(state)
+
+        self.assertEqual(plan.operations, (Reassign("w1", "m1", told("m1", item())),))
+
+    def test_not_assigned(self) -> None:
+        """
+        What its member runs without being told to is assigned there first; it
+        may let go of it any moment.  What cannot be read cannot be assigned, and
+        is left alone.
+        """
+        for value, operations in (
+            (item().encode(), (Assign("w1", "m1", told("m1", item())),)),
+            (b'{"limits":{"cpu":"x"}}', ()),
+        ):
+            state = evolve(self.placed, assignments={}, work={"w1": value})
+
+            plan = ResourcePlanner().plan(self.wish(state))
+
+            self.assertEqual(plan.operations, operations)
+            self.assertEqual(plan.moving, {})
+
     def test_bad_item_moves(self) -> None:
         """
         An item that cannot be read any more moves as it was.

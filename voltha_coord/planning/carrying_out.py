@@ -177,8 +177,11 @@ class _Carrying:
                 place = placements.get(work)
                 if work not in state.work or place not in (None, member):
                     found.add((work, member))
+        for work in self._changes:
+            # It is overwritten.
+            found.discard((work, self._decided.placements[work]))
         for work, add in self._adds.items():
-            # It is overwritten, or moved away in one step.
+            # Or it is moved away in one step.
             found.discard((work, add.node))
             found.discard((work, self._last_places.get(work, "")))
         for work, member in sorted(found):

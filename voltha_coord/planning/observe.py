@@ -69,6 +69,9 @@ FOR_EVER = float("inf")
 #: So many values are read at a time.
 AT_A_TIME = 500
 
+#: Why an item is not moved that its member runs and is not told to.
+UNASSIGNED = "it is to be assigned where it runs, first"
+
 _NOTHING: Mapping[str, Any] = {}
 
 #: What is known of an item of which its member tells nothing.
@@ -220,7 +223,10 @@ def observe(state: ClusterState) -> Deployment:
         processes=processes,
         placements={**_owners(state), **dict(_lost_with(state, absent))},
         relocations={**_evacuations(nodes, processes), **state.relocations},
-        held=state.recalled.held,
+        held={
+            **state.recalled.held,
+            **{p.id: UNASSIGNED for p in processes if _runs_unassigned(state, p)},
+        },
         settling=state.recalled.settling,
         node_recover_timeout=0.0,
     )
@@ -311,6 +317,11 @@ def _applied(member: str, work: str, value: bytes | None, wanted: bytes) -> Want
         now.description if description == now.description else description,
         now.metadata if same else item.metadata,
     )
+
+
+def _runs_unassigned(state: ClusterState, process: Process) -> bool:
+    known = process.description is not None
+    return not known and not runs(state, process.node, process.id)
 
 
 def _owners(state: ClusterState) -> dict[str, str]:
