@@ -15,6 +15,7 @@ import click
 from attrs import evolve
 
 from .bugs import BUGS
+from .cast import BALANCED, LEADERS
 from .play import Outcome, play
 from .report import breach_lines, history_lines, schedule_lines
 from .schedule import Schedule
@@ -43,12 +44,14 @@ def _numbers(
         raise click.BadParameter("numbers of faults, with commas: 3,17,18") from None
 
 
-def _schedule(what: str, only: frozenset[int] | None) -> Schedule:
+def _schedule(
+    what: str, only: frozenset[int] | None, leader: str = BALANCED
+) -> Schedule:
     """
     Give the schedule of a seed, or the one that a file holds.
     """
     if what.isdigit():
-        schedule = Schedule.of(int(what))
+        schedule = Schedule.of(int(what), leader)
     else:
         try:
             schedule = Schedule.from_json(Path(what).read_text())
@@ -61,6 +64,13 @@ def _schedule(what: str, only: frozenset[int] | None) -> Schedule:
 
 _bug = click.option(
     "--bug", type=click.Choice(list(BUGS)), help="with this deliberate bug in it"
+)
+_leader = click.option(
+    "--leader",
+    type=click.Choice(LEADERS),
+    default=BALANCED,
+    show_default=True,
+    help="who leads; a file says so itself",
 )
 _only = click.option(
     "--only",
@@ -85,8 +95,9 @@ def main() -> None:
 @click.option(
     "--most", default=5, show_default=True, help="stop after so many breaches"
 )
+@_leader
 @_bug
-def run(seeds: int, base: int, most: int, bug: str | None) -> None:
+def run(seeds: int, base: int, most: int, leader: str, bug: str | None) -> None:
     """
     Play many seeds.  The last line is `seeds=N violations=N`.
     """
@@ -95,7 +106,7 @@ def run(seeds: int, base: int, most: int, bug: str | None) -> None:
     happened: Counter[str] = Counter()
     for seed in range(base, base + seeds):
         with _planted(bug):
-            outcome = play(Schedule.of(seed))
+            outcome = play(Schedule.of(seed, leader))
         played += 1
         virtual += outcome.seconds
         cost += outcome.cost
@@ -145,6 +156,7 @@ def _tell(failed: Outcome, bug: str | None) -> None:
 
 @main.command()
 @click.argument("what")
+@_leader
 @_only
 @_bug
 @click.option("--from", "since", default=0.0, help="only what happens after so many s")
@@ -152,6 +164,7 @@ def _tell(failed: Outcome, bug: str | None) -> None:
 @click.option("--traffic", is_flag=True, help="with every request and answer")
 def show(
     what: str,
+    leader: str,
     only: frozenset[int] | None,
     bug: str | None,
     since: float,
@@ -161,7 +174,7 @@ def show(
     """
     Play one schedule, and show its history.
     """
-    schedule = _schedule(what, only)
+    schedule = _schedule(what, only, leader)
     for line in schedule_lines(evolve(schedule, faults=())):
         click.echo(line)
     click.echo()
@@ -177,24 +190,28 @@ def show(
 
 @main.command()
 @click.argument("what")
+@_leader
 @_only
-def save(what: str, only: frozenset[int] | None) -> None:
+def save(what: str, leader: str, only: frozenset[int] | None) -> None:
     """
     Write a schedule down, to be played again whatever becomes of seeds.
     """
-    click.echo(_schedule(what, only).to_json(), nl=False)
+    click.echo(_schedule(what, only, leader).to_json(), nl=False)
 
 
 @main.command()
 @click.argument("what")
+@_leader
 @_only
 @_bug
-def shorten(what: str, only: frozenset[int] | None, bug: str | None) -> None:
+def shorten(
+    what: str, leader: str, only: frozenset[int] | None, bug: str | None
+) -> None:
     """
     Play one schedule, and if it fails, look for the shortest one that does.
     """
     with _planted(bug):
-        outcome = play(_schedule(what, only))
+        outcome = play(_schedule(what, only, leader))
     if outcome.breach is None:
         click.echo("everything holds")
         return
@@ -204,11 +221,12 @@ def shorten(what: str, only: frozenset[int] | None, bug: str | None) -> None:
 
 @main.command()
 @click.argument("what")
-def digest(what: str) -> None:
+@_leader
+def digest(what: str, leader: str) -> None:
     """
     Play one schedule, and give the digest of everything that happened.
     """
-    outcome = play(_schedule(what, None))
+    outcome = play(_schedule(what, None, leader))
     click.echo(f"{len(outcome.world.history)} {outcome.world.history.digest()}")
 
 
@@ -241,7 +259,7 @@ def hunt(base: int, most: int, bugs: tuple[str, ...]) -> None:
 
 
 def _finds(bug: str, seed: int) -> bool:
-    schedule = Schedule.of(seed)
+    schedule = Schedule.of(seed, BUGS[bug].leader)
     with BUGS[bug].planted():
         breach = play(schedule).breach
     # An exception would be found by anybody; and what breaks without the bug as

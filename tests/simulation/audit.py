@@ -3,13 +3,14 @@ The audit of Consul's log: what is accepted, and who sent it.
 
 # Note [What a leader's write is]
 
-Whatever changes ``assignments/``, ``lost/``, or the owner record of somebody
-else, and every change of ``term`` but the mark that a term is over.  Each one
-must come from a process whose session holds the leader key at that index, carry
-that term's token in ``term``, and have been sent after the last one of the term
-that was applied (G2).  When a term begins, no other process may still believe
-to lead under a lease that lasts, asleep or not.  When an owner record is
-cleared, nothing may still run under a lease that lasts.
+Whatever changes ``assignments/``, ``lost/``, ``work/``, what operators want
+moved, or the owner record of somebody else, and every change of ``term`` but the
+mark that a term is over.  Each one must come from a process whose session holds
+the leader key at that index, carry that term's token in ``term``, and have been
+sent after the last one of the term that was applied (G2).  When a term begins, no
+other process may still believe to lead under a lease that lasts, asleep or not.
+When an owner record is cleared, nothing may still run under a lease that lasts.
+What holds of placing by resources is looked at by :mod:`.placing`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from voltha_coord.consul.model import Entry
 from voltha_coord.consul.transport import Request
 from voltha_coord.embedded.kv import Draft
 from voltha_coord.records import OwnerRecord, RecordError, TermRecord
+
+from .placing import Placing
 
 if TYPE_CHECKING:
     from .world import Sent, World
@@ -37,7 +40,20 @@ class Audit:
         self._keys = world.keys
         self._acquired = 0
         self._last: tuple[object, int] = (None, 0)
+        self._placing = Placing(world)
+        self._leading = (
+            self._keys.assignments,
+            f"{self._keys.prefix}/lost/",
+            self._keys.work,
+            f"{self._keys.intent}relocations/",
+        )
         self.token = 0
+
+    def owner(self, item: str) -> OwnerRecord | None:
+        """
+        Give who owns an item, if that can be read.
+        """
+        return _owner(self._before(self._keys.owner(item)))
 
     def forget(self) -> None:
         """
@@ -74,6 +90,7 @@ class Audit:
         )
         if sent is not None:
             self._look_at(draft, sent)
+        self._placing.look(draft, sent)
         self._note_acquired(draft)
 
     def _note_acquired(self, draft: Draft) -> None:
@@ -89,7 +106,7 @@ class Audit:
         keys = self._keys
         leading = []
         for key, entry, whole in draft.changes:
-            if key.startswith((keys.assignments, f"{keys.prefix}/lost/")) or whole:
+            if key.startswith(self._leading) or whole:
                 leading.append(key)
             elif key.startswith(keys.owners) and not self._own(key, entry, sent):
                 leading.append(key)

@@ -1,5 +1,5 @@
 """
-Nine deliberate bugs, each a small change of the product that breaks one rule.
+Twelve deliberate bugs, each a small change of the product that breaks one rule.
 
 They show what the simulator is worth: it has to find each of them.  A bug is
 there for as long as its context lasts, and in no way afterwards.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 
 from voltha_coord import apply
@@ -24,9 +24,12 @@ from voltha_coord.fence import Fence
 from voltha_coord.lease import Acknowledged, Lease, LeaseEnd
 from voltha_coord.leasing import Leasing
 from voltha_coord.liveness import CheckEnd, Liveness
-from voltha_coord.records import TermRecord
+from voltha_coord.planning import carrying_out, moves, placing
+from voltha_coord.records import TermRecord, WorkItem
 from voltha_coord.running import RunningItems
 from voltha_coord.succession import Predecessor, Succession
+
+from .cast import BALANCED, RESOURCE
 
 #: A change: whose attribute it is, its name, and what is there instead.
 Change = tuple[Any, str, Any]
@@ -39,11 +42,13 @@ class Bug:
 
     :ivar name: in kebab-case.
     :ivar rule: what the product does not do any more, or does wrongly.
+    :ivar leader: the leader under which it is to be found.
     """
 
     name: str
     rule: str
     _changes: Callable[[], tuple[Change, ...]]
+    leader: str = BALANCED
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -68,12 +73,12 @@ BUGS: dict[str, Bug] = {}
 
 
 def _bug(
-    name: str, rule: str
+    name: str, rule: str, leader: str = BALANCED
 ) -> Callable[[Callable[[], tuple[Change, ...]]], Callable[[], tuple[Change, ...]]]:
     def register(
         changes: Callable[[], tuple[Change, ...]],
     ) -> Callable[[], tuple[Change, ...]]:
-        BUGS[name] = Bug(name, rule, changes)
+        BUGS[name] = Bug(name, rule, changes, leader)
         return changes
 
     return register
@@ -205,3 +210,23 @@ def _late_pass() -> tuple[Change, ...]:
         (Leasing, "_look", looked),
         (Liveness, "_fail", failed),
     )
+
+
+@_bug("prepare-runs", "a move is completed before its target is ready", RESOURCE)
+def _prepare_runs() -> tuple[Change, ...]:
+    return ((moves, "_is_ready", lambda state, work, target: True),)
+
+
+@_bug("kept-forgotten", "what is kept for a member is given up meanwhile", RESOURCE)
+def _kept_forgotten() -> tuple[Change, ...]:
+    carry_out = carrying_out.carry_out
+
+    def carried(state: Any, under_way: Any, decided: Any) -> Any:
+        return evolve(carry_out(state, under_way, decided), kept=frozenset())
+
+    return ((placing, "carry_out", carried),)
+
+
+@_bug("order-unheard", "what is ordered to stop runs all the same", RESOURCE)
+def _order_unheard() -> tuple[Change, ...]:
+    return ((WorkItem, "is_to_run", property(lambda self: True)),)

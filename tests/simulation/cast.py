@@ -4,11 +4,12 @@ Who plays: the members of a simulated cluster, how they are set up, and the work
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from voltha_coord.errors import ConfigurationError
 from voltha_coord.settings import Settings
@@ -29,6 +30,23 @@ _DRAWN: dict[str, tuple[Any, ...]] = {
     "resync_interval": (10.0, 10.0, 3.0),
     "node_health": (False, False, False, True),
 }
+
+#: The leaders there are: ``balanced`` plays unless another one is asked for.
+BALANCED = "balanced"
+RESOURCE = "resource"
+LEADERS = (BALANCED, RESOURCE)
+
+#: What is drawn beside that where the leader places items by resources.
+_PLACING: dict[str, tuple[Any, ...]] = {
+    "node_recover_timeout": (8.0, 4.0, 2.0, 1.0),
+    "move_timeout": (10.0, 5.0, 2.0),
+    "sync_interval": (5.0, 5.0, 1.0),
+}
+
+#: So far apart are the wall clocks of members at most that agree on the time.
+AGREEING_SECONDS = 20.0
+
+MIB = 2**20
 
 
 @frozen
@@ -72,12 +90,14 @@ class Cast:
     :ivar work: the ids of the items there are from the start.
     :ivar settings: what all have set.
     :ivar fails: how often starting an item fails, as a share.
+    :ivar values: the values of these items, where they have some.
     """
 
     actors: tuple[Actor, ...]
     work: tuple[str, ...]
     settings: Mapping[str, Any] = field(factory=dict)
     fails: float = 0.0
+    values: Mapping[str, str] = field(factory=dict)
 
     @classmethod
     def draw(cls, random: Random) -> Cast:
@@ -104,13 +124,40 @@ class Cast:
         fails = random.choice((0.0, 0.0, 0.1, 0.3))
         return cls(tuple(actors), work, settings, fails)
 
+    def with_resources(self, random: Random) -> Cast:
+        """
+        Give the cast that plays under a leader that places items by resources: the
+        items say what they may use, and all fit on one member.
+        """
+        placing = {name: random.choice(values) for name, values in _PLACING.items()}
+        actors = self.actors
+        if random.random() < 0.5:
+            now = round(random.uniform(0, 1e6), 3)
+            actors = tuple(
+                evolve(a, ahead=round(now + random.uniform(0, AGREEING_SECONDS), 3))
+                for a in actors
+            )
+        values = {item: item_value(random) for item in self.work}
+        return evolve(
+            self,
+            actors=actors,
+            settings={**self.settings, **placing},
+            values=values,
+        )
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cast:
         """
         Take it from what :meth:`to_json` gave.
         """
         actors = tuple(Actor(**actor) for actor in data["actors"])
-        return cls(actors, tuple(data["work"]), data["settings"], data["fails"])
+        return cls(
+            actors,
+            tuple(data["work"]),
+            data["settings"],
+            data["fails"],
+            data.get("values", {}),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """
@@ -130,6 +177,21 @@ class Cast:
         The instance ids.
         """
         return tuple(actor.name for actor in self.actors)
+
+
+def item_value(random: Random) -> str:
+    """
+    Draw the value of an item that says what it may use.
+    """
+    value: dict[str, Any] = {
+        "limits": {
+            "cpu": random.choice((5, 10, 20)),
+            "memory": random.choice((50, 100, 300)) * MIB,
+        }
+    }
+    if random.random() < 0.3:
+        value["reference"] = random.choice(("r", "s"))
+    return json.dumps(value)
 
 
 def _draw_settings(random: Random, share: float) -> dict[str, Any]:

@@ -18,4 +18,7 @@ SEEDS: dict[str, int] = {
     "no-taking-over-rule": 2,
     "timer-on-key": 186,
     "late-pass": 4,
+    "prepare-runs": 0,
+    "kept-forgotten": 0,
+    "order-unheard": 0,
 }

@@ -2,9 +2,9 @@
 The floor on which work really runs: who runs what, whatever anybody believes.
 
 The runner of each process acts on it: starting takes time and may fail, stopping
-takes up to nearly the grace.  An item is on the floor from the call of
-``start_work`` until what ``stop_work`` gave has fired, the item is killed, or
-its process is gone.
+takes up to nearly the grace; so may making ready, which may also hang.  An item
+is on the floor from the call of ``start_work`` until what ``stop_work`` gave has
+fired, the item is killed, or its process is gone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: Starting takes so many seconds at most …
 START_SECONDS = 0.8
 
+#: Making ready does as well, and hangs for so many at times.
+HANG_SECONDS = 40.0
+
 #: … and stopping such a share of the grace.
 STOP_SHARE = 0.9
 
@@ -35,6 +38,12 @@ STOP_SHARE = 0.9
 class StartFailed(Exception):
     """
     An item could not be started.
+    """
+
+
+class NotReady(Exception):
+    """
+    An item could not be made ready.
     """
 
 
@@ -60,6 +69,8 @@ class Floor:
     All that runs.
 
     :ivar calm: whether nothing fails any more.
+    :ivar ready: when each item was made ready on a member last, in seconds of the
+        world, by instance id and item.
 
     :param began: called with each hold that begins.
     """
@@ -67,6 +78,7 @@ class Floor:
     def __init__(self, began: Callable[[Hold], None]) -> None:
         self._began = began
         self.calm = False
+        self.ready: dict[tuple[str, str], float] = {}
         self._holds: dict[str, dict[Life, Hold]] = {}
 
     def begin(self, hold: Hold) -> None:
@@ -139,11 +151,32 @@ class FloorRunner:
         self._fails = fails
         self._grace = grace
         self._ends: dict[Hold, IDelayedCall] = {}
+        self._preparing = life.random("preparing")
 
-    def prepare_work(self, item: WorkItem) -> None:
+    def prepare_work(self, item: WorkItem) -> Deferred[None] | None:
         """
-        Nothing to make ready.
+        Make it ready, at once, or half a while later; or fail, or hang.
         """
+        life, random, calm = self._life, self._preparing, self._floor.calm
+        life.note("prepares", item.id)
+        seconds = random.choice((0.0, random.uniform(0, START_SECONDS)))
+        fails = random.random() < self._fails and not calm
+        if random.random() < self._fails and not calm:
+            seconds = HANG_SECONDS
+        if not seconds and not fails:
+            life.made_ready(item.id)
+            return None
+
+        def end() -> None:
+            if fails:
+                done.errback(NotReady(f"{item.id} cannot be made ready"))
+            else:
+                life.made_ready(item.id)
+                done.callback(None)
+
+        timer: IDelayedCall = self._clock.callLater(seconds, end)
+        done: Deferred[None] = Deferred(lambda _: timer.cancel())
+        return done
 
     def start_work(self, item: WorkItem, report: bytes | None) -> Deferred[None] | None:
         """
@@ -153,6 +186,7 @@ class FloorRunner:
         seconds = random.choice((0.0, random.uniform(0, START_SECONDS)))
         fails = random.random() < self._fails and not self._floor.calm
         life.note("starts", item.id)
+        life.world.laws.starts(life, item)
         hold = Hold(life, item.id, self._clock.seconds())
         self._floor.begin(hold)
         if not seconds and not fails:
@@ -224,7 +258,7 @@ class FloorRunner:
 
     def usage(self, item: WorkItem) -> Mapping[str, Any]:
         """
-        Nothing is used.
+        It is not known what is used.
         """
         return {}
 

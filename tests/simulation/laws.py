@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from voltha_coord.embedded.timeline import ProcessClock
+from voltha_coord.records import STOP, WorkItem
 
 if TYPE_CHECKING:
     from .floor import Hold
@@ -29,6 +30,9 @@ DEFECTS = frozenset(
         "leader-not-halted",
     }
 )
+
+#: What holds of placing by resources; see :mod:`.placing`.
+PLACING = ("kept", "moves")
 
 #: For so many session TTLs after a disaster some guarantees are off.
 DISASTER_TTLS = 3.0
@@ -91,7 +95,7 @@ class Laws:
         """
         Something does not hold: the first time is what counts.
         """
-        if self._off and law in ("G1", "G2", "G3", "tokens"):
+        if self._off and law in ("G1", "G2", "G3", "tokens", *PLACING):
             self._world.history.note("world", "excused", law, what)
             return
         if self._broken is None:
@@ -146,6 +150,17 @@ class Laws:
         for other in self._world.floor.on(hold.item):
             if other is not hold and other.life.awake and not other.overslept:
                 self.break_("G3", f"{other.life} and {hold.life} run {hold.item}")
+
+    def starts(self, life: Life, item: WorkItem) -> None:
+        """
+        A process is about to start an item: its order has to allow that, and it
+        has to own the item.
+        """
+        if item.order == STOP:
+            self.break_("orders", f"{life} starts {item.id}, which is to be stopped")
+        owner = self._world.audit.owner(item.id)
+        if owner is None or owner.session not in life.sessions:
+            self.break_("G3", f"{life} starts {item.id}, which it does not own")
 
     def woken(self, life: Life) -> None:
         """

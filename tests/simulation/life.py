@@ -15,8 +15,10 @@ from voltha_coord.coordinator import Coordinator
 from voltha_coord.embedded.memory import MemoryTransport
 from voltha_coord.embedded.state import Agent
 from voltha_coord.embedded.timeline import ProcessClock
-from voltha_coord.testing import Process
+from voltha_coord.plugins import find_leader
+from voltha_coord.testing import FixedMeter, Process
 
+from .cast import BALANCED
 from .floor import FloorRunner
 from .weather import Weather
 
@@ -35,6 +37,8 @@ class Life:
     :ivar weather: what its network is like.
     :ivar sessions: those it has made.
     :ivar pauses: how many reasons there are for it to stand still.
+    :ivar meter: what its machine has, and is busy with; heeded where the leader
+        looks at resources.
     :ivar gone: whether it is over.
     """
 
@@ -46,6 +50,7 @@ class Life:
         self.title = actor.name if number == 1 else f"{actor.name}.{number}"
         self.sessions: set[str] = set()
         self.pauses = 0
+        self.meter = FixedMeter()
         self.gone = False
         self.shutting_down_since: float | None = None
         self.process: Process
@@ -58,6 +63,10 @@ class Life:
         """
         world, actor = self.world, self.actor
         world.coming = self
+        chosen: dict[str, Any] = {}
+        if world.schedule.leader != BALANCED:
+            leader = find_leader(world.schedule.leader)
+            chosen = {"leader_class": leader, "meter": self.meter}
         member = world.add(
             actor.name,
             clock_rate=actor.rate,
@@ -66,6 +75,7 @@ class Life:
             weight=actor.weight,
             can_lead=actor.can_lead,
             worker_class=self._make_worker,
+            **chosen,
         )
         self.process = world.process(member)
         self.weather = Weather(self.process.network, self.random("weather"))
@@ -95,6 +105,13 @@ class Life:
         Something happens here.
         """
         self._note(self.title, what, *about)
+
+    def made_ready(self, item: str) -> None:
+        """
+        An item has been made ready here.
+        """
+        self.note("has-ready", item)
+        self.world.floor.ready[self.name, item] = self.world.clock.seconds()
 
     @property
     def member(self) -> Coordinator:

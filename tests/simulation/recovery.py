@@ -4,14 +4,17 @@ After the trouble: is all well again, within the bounds, and does it stay so?
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from voltha_coord.records import Member
+from voltha_coord.planning.limits import read_limits
+from voltha_coord.records import STOP, Member, WorkItem
 from voltha_coord.settings import CONSUL_TTL_MULTIPLIER
 from voltha_coord.succession import CLOCK_RATE_MARGIN
+from voltha_coord.testing import FixedMeter
 
 from .audit import read_term
+from .cast import BALANCED, item_value
 
 if TYPE_CHECKING:
     from .life import Life
@@ -52,6 +55,14 @@ class Recovery:
         )
         # Who leads clears up at its next look at everything.
         self._resync = max(one.resync_interval for one in settings)
+        # Who plans by resources waits for members that are gone, and for moves to
+        # be prepared, and looks again after so many seconds.
+        self._placing = world.schedule.leader != BALANCED
+        self._kept = self._moves = 0.0
+        if self._placing:
+            sync = max(one.sync_interval for one in settings)
+            self._kept = max(one.node_recover_timeout for one in settings) + sync
+            self._moves = max(one.move_timeout for one in settings) + sync
         self._calm = 0.0
         self._detection = max(one.detection_bound for one in settings)
 
@@ -71,6 +82,7 @@ class Recovery:
         ) * self._ttl + self._lock_delay
         # And a watch may have been left without an answer at the very end.
         bound = max(ends, self._patience) + self._soak + MARGIN
+        bound += self._kept + self._moves
         self._within("G7", bound, self._well)
         world.history.note("world", "recovered")
         self._be_quiet()
@@ -103,38 +115,67 @@ class Recovery:
         if len(leaders) != 1:
             waiting = {str(life): life.member.status()["waiting_for"] for life in lives}
             return f"{len(leaders)} lead: {waiting}"
-        return self._misplaced(lives) or self._uneven(lives)
+        if self._placing:
+            return self._misplaced()
+        return self._misplaced() or self._uneven(lives)
 
-    def _misplaced(self, lives: list[Life]) -> str | None:
+    def _misplaced(self) -> str | None:
         """
         Say which item does not run where it should.
         """
         world = self._world
         start = len(world.keys.work)
-        wanted = [entry.key[start:] for entry in world.consul.kv.walk(world.keys.work)]
-        for item in wanted:
-            holds = world.floor.on(item)
-            if len(holds) != 1:
-                return f"{item} runs {len(holds)} times"
-            life = holds[0].life
-            if item not in life.member.worker.my_workload:
-                return f"{item} runs on {life}, which does not know"
+        wanted, placed = [], []
+        for entry in world.consul.kv.walk(world.keys.work):
+            item = WorkItem.from_value(entry.key[start:], entry.value)
+            wanted.append(item.id)
+            owned = world.consul.kv.get(world.keys.owner(item.id)) is not None
+            if owned or not self._placing or _can_be_placed(item):
+                placed.append(item.id)
+            if (wrong := self._wrong(item, item.id in placed)) is not None:
+                return wrong
         for hold in world.floor:
             if hold.item not in wanted:
                 return f"{hold.item} runs on {hold.life}, and is no work"
         told = {
-            "assignments": [
-                entry.key.rpartition("/")[2]
-                for entry in world.consul.kv.walk(world.keys.assignments)
-            ],
+            "assignments": list(self._assigned(placed)),
             "owners": [
                 entry.key.rpartition("/")[2]
                 for entry in world.consul.kv.walk(world.keys.owners)
             ],
         }
         for name, items in told.items():
-            if sorted(items) != wanted:
-                return f"{name}/ has {sorted(items)} in place of {wanted}"
+            if sorted(items) != placed:
+                return f"{name}/ has {sorted(items)} in place of {placed}"
+        return None
+
+    def _assigned(self, placed: list[str]) -> Iterator[str]:
+        """
+        Give what is assigned.  What has no place any more may still be assigned to
+        a member that is gone, should that come back.
+        """
+        world = self._world
+        start = len(world.keys.assignments)
+        for entry in world.consul.kv.walk(world.keys.assignments):
+            member, _, item = entry.key[start:].partition("/")
+            if item in placed or member in world.lives or not self._placing:
+                yield item
+
+    def _wrong(self, item: WorkItem, placed: bool) -> str | None:
+        """
+        Say what is wrong with an item.
+
+        :param placed: whether it has a place.
+        """
+        holds = self._world.floor.on(item.id)
+        most = 1 if not self._placing or item.order != STOP else 0
+        if len(holds) != (most if placed else 0):
+            return f"{item.id} runs {len(holds)} times"
+        for hold in holds:
+            if item.id not in hold.life.member.worker.my_workload:
+                return f"{item.id} runs on {hold.life}, which does not know"
+        if self._placing and placed and item.force and not _problem(item):
+            return f"{item.id} is still to be started anew"
         return None
 
     def _uneven(self, lives: list[Life]) -> str | None:
@@ -185,7 +226,8 @@ class Recovery:
         """
         world = self._world
         world.history.note("world", "adds-work")
-        world.by_hand(world.api.put(world.keys.work_item(EXTRA), b""))
+        value = item_value(world.schedule.random("extra")) if self._placing else ""
+        world.by_hand(world.api.put(world.keys.work_item(EXTRA), value.encode()))
 
         def wrong() -> str | None:
             return None if world.floor.on(EXTRA) else f"{EXTRA} does not run"
@@ -225,6 +267,7 @@ class Recovery:
             + self._lock_delay
             + self._soak
             + MARGIN
+            + self._kept
             + self._succession(),
             self._well,
         )
@@ -255,3 +298,20 @@ class Recovery:
         if left:
             world.laws.break_("G8", f"left behind: {left}")
             world.laws.demand()
+
+
+def _problem(item: WorkItem) -> str | None:
+    """
+    Say why an item cannot be deployed as it is.
+    """
+    return item.problem or read_limits(item.limits)[1]
+
+
+def _can_be_placed(item: WorkItem) -> bool:
+    """
+    Whether an item says what it may use, and there is room for that.  One that
+    does not, and has a place already, keeps it.
+    """
+    limits = read_limits(item.limits)[0]
+    fits = 0 < limits.cpu < FixedMeter().has["cpu_limit"] and limits.memory > 0
+    return fits and not _problem(item)

@@ -14,6 +14,7 @@ import click
 
 from voltha_coord.consul.transport import Request, Response
 
+from .cast import BALANCED
 from .history import TRAFFIC, Happening
 from .laws import Breach
 from .play import Outcome
@@ -144,8 +145,11 @@ def breach_lines(failed: Outcome, short: Outcome, plays: int) -> Iterator[str]:
     yield from history_lines(told[max(0, end - LAST) : end], traffic=False)
     yield ""
     only = ",".join(map(str, kept)) or "none"
-    yield f"again:  python -m tests.simulation show {seed} --only {only}"
-    yield f"kept:   python -m tests.simulation save {seed} --only {only} > FILE.json"
+    what = f"{seed} --only {only}"
+    if short.schedule.leader != BALANCED:
+        what += f" --leader {short.schedule.leader}"
+    yield f"again:  python -m tests.simulation show {what}"
+    yield f"kept:   python -m tests.simulation save {what} > FILE.json"
 
 
 def who_held_what(outcome: Outcome, breach: Breach) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from .cast import Cast
+from .cast import BALANCED, RESOURCE, Cast
 from .faults import KINDS, Fault, from_json
 from .faults.fault import draw_fault, listed
 
@@ -27,6 +27,10 @@ PAUSES = (0.5, 1.0, 1.0, 2.0, 4.0)
 
 #: How many kinds of faults there are in one schedule: few, so that they meet.
 VARIETY = (3, 4, 6, 8, 12, 99)
+
+#: The same of the faults that only a leader by resources has to do with.
+PLACING_PAUSES = (0.7, 2.0, 5.0)
+PLACING_VARIETY = (2, 3, 4, 99)
 
 #: How many schedules have a disaster in them, as a share.
 DISASTERS = 0.12
@@ -41,21 +45,31 @@ class Schedule:
     :ivar cast: who plays.
     :ivar faults: what happens, in the order of time.
     :ivar trouble: when all that still lasts is over, in seconds.
+    :ivar leader: the name of the leader that plays.
     """
 
     seed: int
     cast: Cast
     faults: tuple[Fault, ...]
     trouble: float = TROUBLE_SECONDS
+    leader: str = BALANCED
 
     @classmethod
-    def of(cls, seed: int) -> Schedule:
+    def of(cls, seed: int, leader: str = BALANCED) -> Schedule:
         """
         Draw the schedule of a seed.
+
+        :param leader: the name of the leader.  Under one that places items by
+            resources there is more to be drawn; the rest is as it is without.
         """
         random = Random(seed)
         cast = Cast.draw(random)
-        return cls(seed, cast, tuple(_draw_faults(random, cast)))
+        faults = tuple(_draw_faults(random, cast))
+        if leader == RESOURCE:
+            own = Random(f"{seed} {leader}")
+            cast = cast.with_resources(own)
+            faults = _numbered([*faults, *_draw_placing(own, cast)])
+        return cls(seed, cast, faults, leader=leader)
 
     @classmethod
     def from_json(cls, text: str) -> Schedule:
@@ -68,6 +82,7 @@ class Schedule:
             Cast.from_json(data["cast"]),
             tuple(map(from_json, data["faults"])),
             data["trouble"],
+            data.get("leader", BALANCED),
         )
 
     def to_json(self) -> str:
@@ -77,6 +92,7 @@ class Schedule:
         faults = ",\n".join(f"    {json.dumps(f.to_json())}" for f in self.faults)
         return (
             f'{{\n  "seed": {self.seed},\n  "trouble": {self.trouble},\n'
+            f'  "leader": {json.dumps(self.leader)},\n'
             f'  "cast": {json.dumps(self.cast.to_json())},\n'
             f'  "faults": [\n{faults}\n  ]\n}}\n'
         )
@@ -114,9 +130,11 @@ class Schedule:
         common: dict[str, Any] = dict(self.cast.settings)
         told = ", ".join(f"{name} {value}" for name, value in common.items())
         return [
+            f"leader    {self.leader}",
             f"settings  {told or 'the defaults'}",
             *(f"member    {actor}" for actor in self.cast.actors),
             f"work      {' '.join(self.cast.work)}",
+            *(f"          {item} {v}" for item, v in self.cast.values.items()),
             *listed(self.faults),
         ]
 
@@ -126,10 +144,11 @@ def _draw_faults(random: Random, cast: Cast) -> Iterator[Fault]:
     Draw faults: some kinds only, each time others, in bursts that are often
     about the same member.
     """
-    kinds = [cls for cls in KINDS.values() if not cls.disaster]
+    every = [cls for cls in KINDS.values() if not cls.leader]
+    kinds = [cls for cls in every if not cls.disaster]
     kinds = random.sample(kinds, min(random.choice(VARIETY), len(kinds)))
     if random.random() < DISASTERS:
-        kinds.append(random.choice([c for c in KINDS.values() if c.disaster]))
+        kinds.append(random.choice([c for c in every if c.disaster]))
     weights = [cls.weight * random.choice((1, 1, 3)) for cls in kinds]
     mean = random.choice(PAUSES)
     at = random.uniform(*FIRST_SECONDS)
@@ -147,3 +166,27 @@ def _draw_faults(random: Random, cast: Cast) -> Iterator[Fault]:
             number += 1
         disaster = disaster or cls.disaster
         at += random.choice((0.02, 0.3, random.expovariate(0.6 / mean), 2 * mean))
+
+
+def _draw_placing(random: Random, cast: Cast) -> Iterator[Fault]:
+    """
+    Draw what happens beside that under a leader that places items by resources.
+    """
+    kinds = [cls for cls in KINDS.values() if cls.leader == RESOURCE]
+    kinds = random.sample(kinds, min(random.choice(PLACING_VARIETY), len(kinds)))
+    weights = [cls.weight for cls in kinds]
+    mean = random.choice(PLACING_PAUSES)
+    at = random.uniform(*FIRST_SECONDS)
+    while at < TROUBLE_SECONDS - 0.5:
+        member = random.choice((*cast.names, "leader"))
+        cls = random.choices(kinds, weights)[0]
+        yield draw_fault(cls, random, cast, 0, round(at, 3), member)
+        at += random.choice((0.02, random.expovariate(1 / mean), 2 * mean))
+
+
+def _numbered(faults: list[Fault]) -> tuple[Fault, ...]:
+    """
+    Give faults in the order of time, with numbers in that order.
+    """
+    faults.sort(key=lambda fault: fault.at)
+    return tuple(evolve(fault, number=n) for n, fault in enumerate(faults))

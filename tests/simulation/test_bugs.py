@@ -23,7 +23,7 @@ class BugTests(SynchronousTestCase):
         """
         Check that its seed finds a bug, and holds without it.
         """
-        schedule = Schedule.of(SEEDS[name])
+        schedule = Schedule.of(SEEDS[name], BUGS[name].leader)
         with BUGS[name].planted():
             with_it = play(schedule)
         without = play(schedule)
@@ -89,6 +89,24 @@ class BugTests(SynchronousTestCase):
         """
         self.assert_found("late-pass")
 
+    def test_prepare_runs(self) -> None:
+        """
+        An item that is moved to a member which has not made it ready is found.
+        """
+        self.assert_found("prepare-runs")
+
+    def test_kept_forgotten(self) -> None:
+        """
+        An item that is taken from a member that may come back is found.
+        """
+        self.assert_found("kept-forgotten")
+
+    def test_order_unheard(self) -> None:
+        """
+        An item that runs although it is ordered to stop is found.
+        """
+        self.assert_found("order-unheard")
+
 
 class PlantedTests(SynchronousTestCase):
     """
@@ -97,7 +115,7 @@ class PlantedTests(SynchronousTestCase):
 
     def test_seeds_are_of_bugs(self) -> None:
         """
-        There are nine bugs, and a seed is kept, and a test is there, for each.
+        There are twelve bugs, and a seed is kept, and a test is there, for each.
         """
         tests = {
             name.removeprefix("test_").replace("_", "-")
@@ -105,7 +123,7 @@ class PlantedTests(SynchronousTestCase):
             if name.startswith("test_")
         }
 
-        self.assertEqual(len(BUGS), 9)
+        self.assertEqual(len(BUGS), 12)
         self.assertEqual(set(SEEDS), set(BUGS))
         self.assertEqual(tests, set(BUGS))
 

@@ -4,12 +4,15 @@ Schedules as data: drawn, written down, shortened.
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 from attrs import evolve, fields
 from twisted.trial.unittest import SynchronousTestCase
 
-from .cast import Cast
+from voltha_coord.records import WorkItem
+
+from .cast import LEADERS, RESOURCE, Cast
 from .faults import KINDS, from_json
 from .faults.fault import draw_fault
 from .laws import Breach
@@ -34,8 +37,8 @@ class ScheduleTests(SynchronousTestCase):
         """
         Faults come in the order of time, numbered, before the trouble is over.
         """
-        for seed in range(50):
-            faults = Schedule.of(seed).faults
+        for number in range(50):
+            faults = Schedule.of(number, LEADERS[number % 2]).faults
 
             self.assertEqual([f.number for f in faults], [*range(len(faults))])
             self.assertEqual(sorted(f.at for f in faults), [f.at for f in faults])
@@ -45,18 +48,48 @@ class ScheduleTests(SynchronousTestCase):
         """
         Every kind of fault is drawn.
         """
-        drawn = {f.kind for seed in range(200) for f in Schedule.of(seed).faults}
+        for leader in LEADERS:
+            schedules = [Schedule.of(seed, leader) for seed in range(200)]
+            drawn = {f.kind for schedule in schedules for f in schedule.faults}
+            kinds = {n for n, cls in KINDS.items() if cls.leader in ("", leader)}
 
-        self.assertEqual(drawn, set(KINDS))
+            self.assertEqual(drawn, kinds)
 
     def test_written_down(self) -> None:
         """
         What is written down is read back as it was, and named in full.
         """
         for seed in range(50):
-            schedule = Schedule.of(seed)
+            schedule = Schedule.of(seed, LEADERS[seed % 2])
 
             self.assertEqual(Schedule.from_json(schedule.to_json()), schedule)
+
+    def test_written_down_before(self) -> None:
+        """
+        What was written down before there was more than one leader is read.
+        """
+        schedule = Schedule.of(5)
+        data = json.loads(schedule.to_json())
+        del data["leader"], data["cast"]["values"]
+
+        self.assertEqual(Schedule.from_json(json.dumps(data)), schedule)
+
+    def test_by_resources(self) -> None:
+        """
+        Under the leader that looks at resources all that is drawn otherwise happens
+        as well, and every item says what it may use.
+        """
+        plain, more = Schedule.of(5), Schedule.of(5, RESOURCE)
+        kept = [f for f in more.faults if f.leader != RESOURCE]
+
+        self.assertEqual(
+            [evolve(f, number=n) for n, f in enumerate(kept)], list(plain.faults)
+        )
+        self.assertGreater(len(more.faults), len(kept))
+        self.assertEqual(set(more.cast.values), set(more.cast.work))
+        for item, value in more.cast.values.items():
+            limits = WorkItem.from_value(item, value.encode()).limits
+            self.assertEqual(set(limits), {"cpu", "memory"})
 
     def test_left_out(self) -> None:
         """

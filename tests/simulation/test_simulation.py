@@ -8,19 +8,24 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 import tests
 
+from .cast import RESOURCE
 from .play import Outcome, play
 from .report import breach_lines
 from .schedule import Schedule
 from .shorten import Shortener
 
-#: The seeds that every run of the tests plays.
+#: The seeds that every run of the tests plays …
 SEEDS = range(200)
+
+#: … and those it plays under the leader that looks at resources.
+RESOURCE_SEEDS = range(60)
 
 #: After so many breaches no more are looked for.
 MOST_BREACHES = 3
@@ -46,37 +51,67 @@ class SimulationTests(SynchronousTestCase):
         """
         Whatever happens, everything holds; and the schedules are no walk-over.
         """
+        self.assert_holds(
+            [Schedule.of(seed) for seed in SEEDS],
+            {
+                "fault": 20,
+                "became-leader": 4,
+                "created-consul-session": 8,
+                "starts": 20,
+            },
+        )
+
+    def test_by_resources(self) -> None:
+        """
+        So it is where items are placed by resources: moves are made ready, items
+        are kept for members that are gone, stopped by order and started anew.
+        """
+        self.assert_holds(
+            [Schedule.of(seed, RESOURCE) for seed in RESOURCE_SEEDS],
+            {
+                "fault": 30,
+                "became-leader": 4,
+                "starts": 20,
+                "prepares": 3,
+                "work-moves": 3,
+                "work-kept": 1,
+            },
+        )
+
+    def assert_holds(
+        self, schedules: Sequence[Schedule], enough: Mapping[str, float]
+    ) -> None:
+        """
+        Check that everything holds in all of them.
+
+        :param enough: what is to happen more than so often in each, on average.
+        """
         happened: Counter[str] = Counter()
         breaches = []
         seconds = cost = 0.0
-        for seed in SEEDS:
-            outcome = play(Schedule.of(seed))
+        for schedule in schedules:
+            outcome = play(schedule)
             seconds += outcome.seconds
             cost += outcome.cost
             for one in outcome.world.history:
                 happened[one.what] += 1
-                if one.what == "info":
+                if one.what in ("info", "warning"):
                     happened[one.about[0]] += 1
             if outcome.breach is not None:
                 breaches.append(outcome)
             if len(breaches) == MOST_BREACHES:
                 break
         print(
-            f"\n{len(SEEDS)} seeds: {seconds / 60:.0f} virtual minutes in {cost:.0f} "
-            f"CPU seconds, {seconds / 60 / cost:.2f} virtual minutes per CPU second",
+            f"\n{len(schedules)} seeds: {seconds / 60:.0f} virtual minutes in "
+            f"{cost:.0f} CPU seconds, {seconds / 60 / cost:.2f} virtual minutes "
+            f"per CPU second",
             file=sys.stderr,
         )
 
         self.assertEqual("".join(map(_told, breaches)), "")
-        self.assertGreater(seconds / 60, MINUTES_A_SEED * len(SEEDS))
-        # On average of each seed.
-        for what, least in {
-            "fault": 20,
-            "became-leader": 4,
-            "created-consul-session": 8,
-            "starts": 20,
-        }.items():
-            self.assertGreater(happened[what] / len(SEEDS), least, what)
+        self.assertGreater(seconds / 60, MINUTES_A_SEED * len(schedules))
+        for what, least in enough.items():
+            self.assertGreater(happened[what] / len(schedules), least, what)
 
 
 class HistoryTests(SynchronousTestCase):

@@ -113,7 +113,8 @@ class World(EmbeddedCluster):
         for actor in self.schedule.cast.actors:
             self.clock.callLater(actor.joins, self.start, actor.name)
         for item in self.schedule.cast.work:
-            self.by_hand(self.api.put(self.keys.work_item(item), b""))
+            value = self.schedule.cast.values.get(item, "")
+            self.by_hand(self.api.put(self.keys.work_item(item), value.encode()))
         for fault in self.schedule.faults:
             self.clock.callLater(fault.at, self._strike, fault)
         if any(fault.kind == "restore" for fault in self.schedule.faults):

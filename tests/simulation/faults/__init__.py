@@ -4,7 +4,7 @@ What may happen to a cluster: every kind of fault, as data.
 
 from __future__ import annotations
 
-from . import consul, network, operators, processes
+from . import consul, network, operators, processes, resources
 from .fault import KINDS, Fault, from_json
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "network",
     "operators",
     "processes",
+    "resources",
 ]

@@ -31,19 +31,23 @@ KINDS: dict[str, type[Fault]] = {}
 _F = TypeVar("_F", bound="type[Fault]")
 
 
-def kind(name: str, weight: float = 1.0, disaster: bool = False) -> Callable[[_F], _F]:
+def kind(
+    name: str, weight: float = 1.0, disaster: bool = False, leader: str = ""
+) -> Callable[[_F], _F]:
     """
     Let a class be a kind of fault.
 
     :param weight: how often it is drawn, beside others.
     :param disaster: whether Consul's memory is touched, so that some guarantees
         are off for a while.
+    :param leader: the only leader it is drawn for; empty for every one.
     """
 
     def register(cls: _F) -> _F:
         cls.kind = name
         cls.weight = weight
         cls.disaster = disaster
+        cls.leader = leader
         KINDS[name] = cls
         return cls
 
@@ -91,6 +95,7 @@ class Fault:
     kind: ClassVar[str] = ""
     weight: ClassVar[float] = 1.0
     disaster: ClassVar[bool] = False
+    leader: ClassVar[str] = ""
 
     number: int = 0
     at: float = 0.0
