@@ -33,10 +33,10 @@ lint: $(VENV)/.installed ## ruff: rules and format
 types: $(VENV)/.installed ## mypy, strict
 	@$(BIN)/mypy $(TYPED)
 
-simulate: $(VENV)/.installed ## play randomised faults on simulated clusters: SEEDS=200, from SEED_BASE=0 on
-	@exec $(BIN)/python -m tests.simulation run --seeds $${SEEDS:-200} --base $${SEED_BASE:-0}
+simulate: $(VENV)/.installed ## play randomised faults on simulated clusters: SEEDS=200, from SEED_BASE=0 on, LEADER=balanced
+	@exec $(BIN)/python -m tests.simulation run --seeds $${SEEDS:-200} --base $${SEED_BASE:-0} --leader $${LEADER:-balanced}
 
-hunt: $(VENV)/.installed ## let the simulator find each of nine deliberate bugs
+hunt: $(VENV)/.installed ## let the simulator find each of twelve deliberate bugs
 	@exec $(BIN)/python -m tests.simulation hunt
 
 bench: $(VENV)/.installed consul ## run the benchmarks: all, or BENCH=takeover; REPEAT=5 each so often, QUICK=1 once, without the original

@@ -22,6 +22,7 @@ from voltha_coord.consul.transport import Request
 from voltha_coord.embedded.kv import Draft
 from voltha_coord.records import OwnerRecord, RecordError, TermRecord
 
+from .cast import BALANCED
 from .placing import Placing
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class Audit:
         self._keys = world.keys
         self._acquired = 0
         self._last: tuple[object, int] = (None, 0)
-        self._placing = Placing(world)
+        by_resources = world.schedule.leader != BALANCED
+        self._placing = Placing(world) if by_resources else None
         self._leading = (
             self._keys.assignments,
             f"{self._keys.prefix}/lost/",
@@ -90,7 +92,8 @@ class Audit:
         )
         if sent is not None:
             self._look_at(draft, sent)
-        self._placing.look(draft, sent)
+        if self._placing is not None:
+            self._placing.look(draft, sent)
         self._note_acquired(draft)
 
     def _note_acquired(self, draft: Draft) -> None:

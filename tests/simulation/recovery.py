@@ -216,7 +216,25 @@ class Recovery:
                 if happening.what == "applies"
             ]
             world.laws.break_("G5", f"written though nothing changes: {written[:3]}")
-            world.laws.demand()
+        elif self._placing and (what := self._said_wrongly()):
+            world.laws.break_("told", what)
+        world.laws.demand()
+
+    def _said_wrongly(self) -> str | None:
+        """
+        Say what is told to be wrong, and is not.
+        """
+        world, keys = self._world, self._world.keys
+        for entry in world.consul.kv.walk(keys.errors):
+            name = entry.key[len(keys.errors) :]
+            work = world.consul.kv.get(keys.work_item(name))
+            item = WorkItem.from_value(name, b"" if work is None else work.value)
+            if world.floor.on(name) and not _problem(item):
+                return f"{name} runs, and {entry.key} says {entry.value!r}"
+        for name in world.lives:
+            if world.consul.kv.get(keys.lost_member(name)) is not None:
+                return f"{name} is there, and is told to be lost"
+        return None
 
     # The exam.
 
