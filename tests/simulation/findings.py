@@ -14,7 +14,7 @@ SEEDS: dict[str, int] = {
     "reply-clock": 6,
     "release-first": 0,
     "index-not-reset": 804,
-    "no-demotion": 2,
+    "no-demotion": 8,
     "no-taking-over-rule": 2,
     "timer-on-key": 186,
     "late-pass": 4,
