@@ -114,7 +114,7 @@ class _Carrying:
         kept = frozenset(
             work for work, m in placements.items() if m not in self._state.members
         )
-        waiting = {work: _why_kept(placements[work]) for work in kept}
+        waiting = {work: _why_kept(placements[work]) for work in sorted(kept)}
         pending: frozenset[str] = frozenset()
         if decided.exhausted:
             pending = frozenset(self._state.work.keys() - self._judged - kept)
