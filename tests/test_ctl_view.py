@@ -222,6 +222,14 @@ class TroubleTests(SynchronousTestCase):
             self.trouble(wanted, place, owned("b", "x")), "still owned by b"
         )
 
+    def test_finished(self) -> None:
+        """
+        What has ended as it should is nothing to look after.
+        """
+        there = (work("x"), assigned("a", "x"), owned("a", "x"))
+
+        self.assertEqual(self.trouble(*there, *reports("a", x="finished")), "")
+
     def test_two_members(self) -> None:
         """
         An item of two members is wrong; one that is prepared on the second is

@@ -28,6 +28,9 @@ from ..records import (
 #: What a running item's owner reports of it.
 RUNNING = "running"
 
+#: What it reports of one that has done what it was to do, and ended well.
+FINISHED = "finished"
+
 #: What it reports of one that it keeps, and does not run.
 STOPPED = "stopped"
 
@@ -215,5 +218,6 @@ def _trouble(view: View, item: Item) -> str:
     if report.error:
         return report.error
     if item.wanted:
-        return "" if report.state == RUNNING else f"is {report.state}"
+        well = report.state in (RUNNING, FINISHED)
+        return "" if well else f"is {report.state}"
     return "" if report.state == STOPPED else f"is {report.state}, not stopped yet"
