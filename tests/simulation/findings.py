@@ -9,7 +9,7 @@ from __future__ import annotations
 
 #: By the name of the bug; see :mod:`.bugs`.
 SEEDS: dict[str, int] = {
-    "no-session-fence": 1,
+    "no-session-fence": 109,
     "no-term-cas": 34,
     "reply-clock": 6,
     "release-first": 0,
