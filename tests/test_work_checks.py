@@ -10,7 +10,13 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from voltha_coord.work_checks import MOST_BYTES, Checked, check_item, encode
+from voltha_coord.work_checks import (
+    MOST_BYTES,
+    MOST_PLACED,
+    Checked,
+    check_item,
+    encode,
+)
 
 
 class CheckTests(SynchronousTestCase):
@@ -92,6 +98,18 @@ class CheckTests(SynchronousTestCase):
         cpu, memory = found.warnings
         self.assertIn("limits.cpu: is 0, and the resource leader", cpu)
         self.assertIn("limits.memory: is missing", memory)
+
+    def test_placed_nowhere(self) -> None:
+        """
+        What Consul takes, and the resource leader does not place, is odd.
+        """
+        room = MOST_PLACED - len(encode({"reference": ""}))
+
+        self.assertEqual(check_item({"reference": "x" * room}), Checked())
+        found = check_item({"reference": "x" * (room + 1)})
+        self.assertEqual(found.problems, ())
+        (warning,) = found.warnings
+        self.assertIn(f"{MOST_PLACED + 1} bytes, and the resource leader", warning)
 
     def test_unknown(self) -> None:
         """
@@ -181,4 +199,4 @@ class JsonTests(SynchronousTestCase):
         (text,) = check_item(item).problems
         self.assertTrue(text.startswith("config: the item is 5243"), text)
         room = MOST_BYTES - len(encode({"config": ""}))
-        self.assertEqual(check_item({"config": "x" * room}), Checked())
+        self.assertEqual(check_item({"config": "x" * room}).problems, ())

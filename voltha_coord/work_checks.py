@@ -18,6 +18,7 @@ from attrs import frozen
 
 from ._json import MAX_DEPTH, in_short
 from .planning.limits import read_limits
+from .planning.observe import MOST_BYTES as MOST_PLACED
 from .records import MAX_WEIGHT, START, STOP
 
 #: The largest value that Consul takes, in bytes.
@@ -75,6 +76,11 @@ def check_item(values: object) -> Checked:
     if size > MOST_BYTES:
         largest = max(values, key=lambda name: len(json.dumps(values[name])))
         problems.append(f"{largest}: {too_large(size)}")
+    elif size > MOST_PLACED:
+        warnings.append(
+            f"the item is {size} bytes, and the resource leader places none of more "
+            f"than {MOST_PLACED}"
+        )
     return Checked(tuple(problems), tuple(warnings))
 
 
