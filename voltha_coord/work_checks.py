@@ -17,12 +17,15 @@ from typing import Any
 from attrs import frozen
 
 from ._json import MAX_DEPTH, in_short
+from .planning import observe
 from .planning.limits import read_limits
-from .planning.observe import MOST_BYTES as MOST_PLACED
 from .records import MAX_WEIGHT, START, STOP
 
 #: The largest value that Consul takes, in bytes.
 MOST_BYTES = 512 * 1024
+
+#: The largest item that the resource leader places.
+MOST_PLACED = observe.MOST_BYTES
 
 #: The fields of a work item, and those of its limits, that mean something.
 FIELDS = ("order", "limits", "reference", "config", "metadata", "force", "weight")
