@@ -63,6 +63,25 @@ class StartingTests(RunningCase):
                 self.assertEqual((item.state, item.trouble), (RUNNING, ""))
                 self.assertEqual(self.runner.started_with[-1], b"state")
 
+    def test_said_once(self) -> None:
+        """
+        What is tried again and fails in the same way is said once; another
+        reason is news.
+        """
+        self.runner.starts["w"] = ValueError("no licence")
+        self.start("w")
+        for _ in range(3):
+            self.runner.starts["w"] = ValueError("no licence")
+            self.pass_time(10.0)
+        self.runner.starts["w"] = ValueError("no power")
+        self.pass_time(10.0)
+
+        loud = [e for e in self.events("work-not-started") if e["log_level"] == "error"]
+        self.assertEqual(
+            [entry["error"] for entry in loud],
+            ["ValueError: no licence", "ValueError: no power"],
+        )
+
     def test_growing_pauses(self) -> None:
         """
         A start that fails again and again is tried ever less often.

@@ -40,7 +40,8 @@ class CheckTests(SynchronousTestCase):
             {},
             {"order": "stop", "reference": "r", "force": True, "weight": 0.5},
             {"limits": {"cpu": 10, "memory": 1.5, "gpu": {"memory": 3}}},
-            {"config": {"command": ["x"]}, "metadata": {"a": [None, {}]}},
+            {"config": {"command": ["x"]}, "limits": {"cpu": 1, "memory": 1}},
+            {"config": {"camera": 7}, "metadata": {"a": [None, {}]}},
             {"order": None, "limits": None, "metadata": None, "weight": None},
         ):
             self.assertEqual(check_item(values), Checked(), values)
@@ -200,3 +201,41 @@ class JsonTests(SynchronousTestCase):
         self.assertTrue(text.startswith("config: the item is 5243"), text)
         room = MOST_BYTES - len(encode({"config": ""}))
         self.assertEqual(check_item({"config": "x" * room}).problems, ())
+
+
+class CommandTests(SynchronousTestCase):
+    """
+    Items that look like commands.
+    """
+
+    def test_refused_later(self) -> None:
+        """
+        What the runner would refuse is warned of before it is written.
+        """
+        limits = {"cpu": 1, "memory": 1}
+        for config, words in (
+            ({"command": "sleep 500"}, "is not a list of texts"),
+            ({"command": ["sleep", 500]}, "number 1: 500 is not a text"),
+            ({"command": ["x"], "directoy": "/"}, "did you mean directory?"),
+        ):
+            checked = check_item({"config": config, "limits": limits})
+
+            (warning,) = checked.warnings
+            self.assertEqual(checked.problems, ())
+            self.assertIn("the worker process will refuse it", warning)
+            self.assertIn(words, warning)
+
+    def test_no_limits(self) -> None:
+        """
+        A command without limits will be rejected.
+        """
+        (warning,) = check_item({"config": {"command": ["x"]}}).warnings
+
+        self.assertIn("--cpu and --memory", warning)
+
+    def test_other_configs(self) -> None:
+        """
+        What is no command is nobody's business.
+        """
+        for config in (None, {}, 3, "x", {"camera": 7}):
+            self.assertEqual(check_item({"config": config}).warnings, ())

@@ -236,8 +236,11 @@ class Attempts:
         seconds = item.backoff.next()
         item.retry_at = self._reactor.seconds() + seconds
         item.enter(step.failed, self._wall_clock())
-        item.error = told(error)
-        self._log.error(
+        text = told(error)
+        # What is tried again and fails again in the same way is no news.
+        say = self._log.debug if text == item.error else self._log.error
+        item.error = text
+        say(
             step.failure,
             work=item.id,
             retry_in=round(seconds, 3),

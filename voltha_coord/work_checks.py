@@ -17,9 +17,11 @@ from typing import Any
 from attrs import frozen
 
 from ._json import MAX_DEPTH, in_short
+from .errors import CommandError
 from .planning import observe
 from .planning.limits import read_limits
 from .records import MAX_WEIGHT, START, STOP
+from .runners.command import Command
 
 #: The largest value that Consul takes, in bytes.
 MOST_BYTES = 512 * 1024
@@ -67,6 +69,7 @@ def check_item(values: object) -> Checked:
     if order is not None and order not in (START, STOP):
         problems.append(f"order: {in_short(order)} is neither {START} nor {STOP}")
     _limits(values.get("limits"), problems, warnings)
+    warnings += _command(values)
     _a(values, "reference", str, "a text", problems)
     _a(values, "metadata", Mapping, "an object", problems)
     _a(values, "force", bool, "true or false", problems)
@@ -133,6 +136,24 @@ def _unknown(
         for name in values
         if name not in known
     ]
+
+
+def _command(values: Mapping[str, Any]) -> list[str]:
+    """
+    Say what the runner of commands would refuse, and what the resource leader
+    needs, of an item that looks like a command.
+    """
+    config = values.get("config")
+    if not isinstance(config, Mapping) or "command" not in config:
+        return []
+    warnings = []
+    try:
+        Command.from_config(config)
+    except CommandError as error:
+        warnings.append(f"the worker process will refuse it: {error}")
+    if not values.get("limits"):
+        warnings.append("the resource leader rejects it without --cpu and --memory")
+    return warnings
 
 
 def _limits(limits: object, problems: list[str], warnings: list[str]) -> None:

@@ -51,7 +51,7 @@ from ..condition import Condition
 from ..errors import CommandError
 from ..interfaces import IRunner
 from ..planning.limits import read_limits
-from ..planning.shares import Share
+from ..planning.shares import Share, brief
 from ..records import WorkItem
 from ..settings import STOP
 from ..turns import Turns
@@ -423,8 +423,8 @@ class ProcessRunner:
     def _heed(self, supervised: Supervised, limits: Share, used: SessionUsage) -> None:
         if 0 < limits.memory < used.memory:
             supervised.kill(
-                f"it used {used.memory:.0f} bytes of memory, its limit is "
-                f"{limits.memory:.0f}"
+                f"it used {brief(used.memory)} of memory, its limit is "
+                f"{brief(limits.memory)}"
             )
         cpu = used.cpu or 0.0
         over = 0 < limits.cpu < cpu
@@ -455,6 +455,12 @@ def make_runner(coordinator: Coordinator) -> ProcessRunner:
     :raises ConfigurationError: when there is no place for records.
     """
     settings = coordinator.settings
+    if not settings.allow_command:
+        coordinator.log.warning(
+            "no-command-allowed",
+            effect="each item fails to start here",
+            action="say with --allow-command which commands may run",
+        )
     bounded = settings.isolation == STOP
     runner = ProcessRunner(
         settings.allow_command,
