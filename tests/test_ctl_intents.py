@@ -150,9 +150,7 @@ class NodeTests(CommandTestCase):
         self.assertNotIn("transfer", kept)
         moves = self.follows("m2", "leave")
         self.assertIn("moves away: 2 items", moves)
-        self.assertEqual(
-            self.follows("m2", "online"), "it is given its share of the work"
-        )
+        self.assertEqual(self.follows("m2", "online"), "it is given work again")
         self.assertIn("voltha-coordctl transfer", self.follows("m1", "maintenance"))
         self.assertNotIn("transfer", self.follows("m1", "online"))
 

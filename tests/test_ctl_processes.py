@@ -113,6 +113,16 @@ class ProcessesTests(CommandTestCase):
         )
         self.assertEqual(self.done("processes", "zzz*"), "nothing to show\n")
 
+    def test_unknown_member(self) -> None:
+        """
+        A member that is not there, and has nothing, is named with those that
+        are.
+        """
+        text = self.refused("processes", "--member", "zz")
+
+        self.assertIn("no member zz (there are ", text)
+        self.assertIn("m1", text)
+
     def test_table(self) -> None:
         """
         Numbers are for people, an error is cut to the terminal's width, and what

@@ -140,7 +140,7 @@ def follows(change: NodeChange) -> Iterator[str]:
         yield f"it is given no work, and what it has moves away: {items}"
         yield from hindrances(view, id)
     else:
-        yield "it is given its share of the work"
+        yield "it is given work again"
         yield from standing_still(view)
     if id not in view.live:
         yield "it is no member at the moment"

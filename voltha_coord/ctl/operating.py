@@ -76,7 +76,7 @@ def node(invocation: Invocation, id: str | None, wish: str | None, force: bool) 
 
     leave: it is given no work, and what it has moves away.
 
-    online: nothing is wanted of it; it is given its share of the work.
+    online: nothing is wanted of it; it is given work again.
 
     A wish stays until it is changed, also while the member is away.  Without
     one, or with list, those that there are are listed.  The wish may stand before

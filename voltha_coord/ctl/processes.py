@@ -15,6 +15,7 @@ from ..records import PREPARE, Assignment
 from .changing import near
 from .documents import Document
 from .ids import expand
+from .relocating import who_is_there
 from .view import Item, View
 
 #: Who says that something is wrong.
@@ -37,7 +38,8 @@ def processes(
     :param patterns: only these, as of :func:`chosen`.
     :param member: only what this one has.
     :param only_wrong: only what is not as it is to be.
-    :raises CoordinationError: when a pattern names an item that is not there.
+    :raises CoordinationError: when a pattern names an item that is not there, or
+        ``member`` is neither a member nor has anything.
     """
     rows = [
         row
@@ -45,6 +47,8 @@ def processes(
         for row in _rows(view, view.items[id])
         if member is None or row["node"] == member
     ]
+    if member is not None and member not in view.members and not rows:
+        raise CoordinationError(f"no member {member} ({who_is_there(view)})")
     return {
         "processes": [row for row in rows if row["error"] or not only_wrong],
         "unreadable": {

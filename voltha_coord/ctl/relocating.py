@@ -75,7 +75,7 @@ def relocate(
             [id], {i: item for i, item in view.items.items() if item.work is not None}
         )
     if target and target not in view.live:
-        raise CoordinationError(f"no member {target} ({_members(view)})")
+        raise CoordinationError(f"no member {target} ({who_is_there(view)})")
     before = view.planned.relocations.get(id)
     written = entry is not None if target is None else before != target
     if written and target is None:
@@ -85,7 +85,10 @@ def relocate(
     return Relocation(id, target, before, written, view)
 
 
-def _members(view: View) -> str:
+def who_is_there(view: View) -> str:
+    """
+    Name the members, for an error about one that is not.
+    """
     names = sorted(view.live)
     if not names:
         return "there is none"
