@@ -22,7 +22,12 @@ from voltha_coord.ctl.findings import Finding, Level, named, one_line
 from voltha_coord.ctl.reading import view
 from voltha_coord.embedded.memory import MemoryTransport
 from voltha_coord.outage import ridden_out
-from voltha_coord.records import TransferRequest
+from voltha_coord.records import (
+    StatusReport,
+    TransferRequest,
+    WorkStatus,
+    encode_status,
+)
 from voltha_coord.settings import Settings
 
 from .support.keyspace import (
@@ -421,6 +426,28 @@ class ClusterTests(SynchronousTestCase):
 
         self.assertIs(finding.level, Level.WRONG)
         self.assertIn("for 2: x, y", finding.found)
+
+    def test_commands_in_name_only(self) -> None:
+        """
+        A command on a member that runs no commands is running in name only;
+        one whose process is told of is not.
+        """
+        command = work("x", b'{"config":{"command":["sleep","9"]}}')
+        keys = [entry for entry in running("a", "x") if entry.key != command.key]
+        in_name = self.findings(member("a"), *leads("a"), *keys, command)
+        plain = self.findings(member("a"), *leads("a"), *running("a", "x"))
+        report = StatusReport({"x": WorkStatus(details={"pid": 7})})
+        told = [
+            Entry(KEYS.status("a", n), chunk)
+            for n, chunk in enumerate(encode_status(report))
+        ]
+        others = [entry for entry in keys if not entry.key.startswith(KEYS.statuses)]
+        real = self.findings(member("a"), *leads("a"), *others, *told, command)
+
+        self.assertIs(in_name["commands"].level, Level.WARN)
+        self.assertIn("1 run in name only", in_name["commands"].found)
+        self.assertNotIn("commands", plain)
+        self.assertNotIn("commands", real)
 
     def test_kept(self) -> None:
         """

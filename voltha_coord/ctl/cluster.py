@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..keys import Keys, shown
 from .agent import numbers
 from .findings import Finding, named, ok, one_line, warn, wrong
-from .view import View
+from .view import RUNNING, View
 from .wanted import of_intents
 
 #: What Consul 1.21.5 took as the name of a key; later ones take more again.
@@ -68,6 +68,7 @@ def of_cluster(
     yield from _term(view)
     yield from _owners(view)
     yield _work(view)
+    yield from _commands(view)
     yield from _values(view)
     yield from _strays(view)
     yield from _names(view.keys, names, version)
@@ -172,6 +173,30 @@ def _owners(view: View) -> Iterator[Finding]:
             f"nobody answers for {len(lost_for_good)}: {named(lost_for_good)}",
             "the leader clears them a session TTL after their owner; if they stay, "
             "see the leader's log",
+        )
+
+
+def _commands(view: View) -> Iterator[Finding]:
+    """
+    Find commands that run only in name: their members do not run commands.
+    """
+    tracked = [
+        item.id
+        for item in view.items.values()
+        if item.wanted
+        and item.work is not None
+        and isinstance(item.work.config, Mapping)
+        and "command" in item.work.config
+        and item.report is not None
+        and item.report.state == RUNNING
+        and not item.report.details
+    ]
+    if tracked:
+        yield warn(
+            "commands",
+            f"{len(tracked)} run in name only, as their members run no commands: "
+            f"{named(tracked)}",
+            "start these members with --worker process --allow-command PATTERN",
         )
 
 
