@@ -4,6 +4,7 @@ Reaching all processes of many kernel sessions.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Collection
@@ -122,6 +123,17 @@ class SweeperTests(SynchronousTestCase):
         self.assertEqual(members(process.pid), before)
         self.assertEqual(len(self.looks), 1)
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_stopped(self) -> None:
+        """
+        A command that was stopped ends when it is asked to.
+        """
+        process = self.start("sleep 1000", 2)
+        os.killpg(process.pid, signal.SIGSTOP)
+
+        self.sweeper.send(process.pid, signal.SIGTERM)
+
+        self.assertEqual(process.wait(timeout=10), -signal.SIGTERM)
 
     def test_never_put_off(self) -> None:
         """

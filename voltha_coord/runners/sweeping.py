@@ -59,12 +59,15 @@ class Sweeper:
     def send(self, session: int, number: int, fresh: bool = False) -> None:
         """
         Send a signal to all processes of a session: to the group of its leader
-        at once, to others soon.
+        at once, to others soon.  Who is asked to end and was stopped goes on, so
+        that it can.
 
         :param fresh: whether its leader may not have come so far as to lead it.
         """
         try:
             os.killpg(session, number)
+            if number == signal.SIGTERM:
+                os.killpg(session, signal.SIGCONT)
         except (ProcessLookupError, PermissionError):
             if fresh:
                 _kill(session, number)
@@ -103,6 +106,8 @@ class Sweeper:
             for pid in left.get(session, ()):
                 if _group(pid) not in (session, 0):
                     _kill(pid, number)
+                    if number == signal.SIGTERM:
+                        _kill(pid, signal.SIGCONT)
         emptied = [s for s in self._emptying if not left.get(s)]
         for session in self._emptying.keys() - {*emptied}:
             for pid in left[session]:
