@@ -203,8 +203,9 @@ class QuickTests(WorkerCase):
         self.advance(2 * self.settings.watch_wait)
 
         self.assertEqual(self.workload("a"), {"w1"})
-        self.assertEqual((during, lingering), (before + 1, before + 1))
-        self.assertEqual(agent.waiting, before)
+        # The values of work are watched from the first item on.
+        self.assertEqual((during, lingering), (before + 1, before + 2))
+        self.assertEqual(agent.waiting, before + 1)
         self.cluster.result(member.shutdown())
 
     def test_stopped_while_waiting(self) -> None:

@@ -75,6 +75,7 @@ class Descriptions:
         self._attend = attend
         self._seen = self._heeded = 0
         self._not_before = -math.inf
+        self._over = False
         self._changes = Changes(
             reactor,
             api,
@@ -97,10 +98,11 @@ class Descriptions:
 
     def stop(self) -> Deferred[None]:
         """
-        Follow them no more.
+        Follow them no more, whatever is refreshed after this.
 
         :return: a Deferred that fires when nothing is under way; never fails.
         """
+        self._over = True
         return self._changes.stop()
 
     def _changed(self) -> None:
@@ -145,7 +147,7 @@ class Descriptions:
         """
         Begin to watch once there is something whose value counts.
         """
-        if not self._changes.running:
+        if not self._changes.running and not self._over:
             items = self._running.items.values()
             if any(item.described is not None for item in items):
                 self._changes.start()

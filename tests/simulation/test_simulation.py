@@ -25,7 +25,7 @@ from .shorten import Shortener
 SEEDS = range(200)
 
 #: … and those it plays under the leader that looks at resources.
-RESOURCE_SEEDS = range(40)
+RESOURCE_SEEDS = range(25)
 
 #: After so many breaches no more are looked for.
 MOST_BREACHES = 3
